@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Compile one Horovod wheel against the frameworks of one Python environment.
+#
+# Runs in a stage of the image and, just the same, on any host with the tools: it asks for nothing
+# but the variables below, and writes nowhere but to $OUT and a temporary folder.
+#
+#   PYTHON        python of the environment that holds the frameworks
+#   SOURCE        horovod's source archive (.tar.gz)
+#   PATCHES       folder of *.patch files, applied in the order of their names
+#   OUT           folder that receives the wheel
+#   CUDA_HOME     folder with bin/nvcc
+#   CUDA_ARCHES   architectures, as in "70 80 90"
+#   HOST_CC, HOST_CXX          compilers, as in gcc-13 and g++-13
+#   FRAMEWORKS    any of: pytorch tensorflow mxnet
+#   ARCH_FLAGS    CPU flags; without them Horovod takes those of the CPU that builds it
+set -euo pipefail
+
+for name in PYTHON SOURCE PATCHES OUT CUDA_HOME CUDA_ARCHES HOST_CC HOST_CXX FRAMEWORKS ARCH_FLAGS; do
+    [ -n "${!name:-}" ] || { echo "build-horovod: $name is not set; the head of $0 lists what is" >&2; exit 2; }
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+site=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+mkdir "$work/source"
+tar -xzf "$SOURCE" -C "$work/source" --strip-components=1
+for patch in "$PATCHES"/*.patch; do
+    [ -e "$patch" ] || continue
+    echo "build-horovod: applying $(basename "$patch")"
+    patch -d "$work/source" -p1 --forward --fuzz=0 < "$patch"
+done
+
+# The wheel of NCCL holds libnccl.so.2 and no libnccl.so, which the linker looks for.
+mkdir "$work/nccl"
+ln -s "$site/nvidia/nccl/lib/libnccl.so.2" "$work/nccl/libnccl.so"
+
+# The libraries that the frameworks load are the ones to link against and to find at run time.
+runpath=
+for dir in "$site"/nvidia/nccl/lib "$site"/nvidia/cuda_runtime/lib "$site"/torch/lib "$site"/tensorflow; do
+    [ ! -d "$dir" ] || runpath="${runpath:+$runpath:}$dir"
+done
+
+# setup.py offers no way to pass a CMake definition but the name of the program.
+cat > "$work/cmake" <<WRAPPER
+#!/bin/sh
+case "\$1" in
+--build|--version) exec cmake "\$@" ;;
+*) exec cmake -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared -DCMAKE_SKIP_BUILD_RPATH=ON "\$@" ;;
+esac
+WRAPPER
+chmod +x "$work/cmake"
+
+export CC=$HOST_CC CXX=$HOST_CXX CUDAHOSTCXX=$HOST_CXX CUDA_HOME
+export LDFLAGS="-Wl,-rpath,$runpath"
+export HOROVOD_CMAKE="$work/cmake"
+export CMAKE_POLICY_VERSION_MINIMUM=3.5 # Horovod's gloo asks for less, which CMake 4 refuses
+export HOROVOD_CUDA_HOME="$CUDA_HOME" HOROVOD_BUILD_CUDA_CC_LIST="${CUDA_ARCHES// /,}"
+export HOROVOD_BUILD_ARCH_FLAGS="$ARCH_FLAGS"
+export HOROVOD_GPU=CUDA HOROVOD_GPU_OPERATIONS=NCCL
+export HOROVOD_NCCL_LINK=SHARED HOROVOD_NCCL_LIB="$work/nccl" HOROVOD_NCCL_INCLUDE="$site/nvidia/nccl/include"
+export HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1
+for framework in PYTORCH TENSORFLOW MXNET; do
+    case " $FRAMEWORKS " in
+    *" ${framework,,} "*) export "HOROVOD_WITH_$framework=1" ;;
+    *) export "HOROVOD_WITHOUT_$framework=1" ;;
+    esac
+done
+export MAKEFLAGS="${MAKEFLAGS:--j$(nproc)}"
+
+cd "$work/source"
+"$PYTHON" setup.py bdist_wheel --dist-dir "$work/dist"
+mkdir -p "$OUT"
+cp "$work"/dist/horovod-*.whl "$OUT/"
+ls -l "$OUT"

@@ -1,0 +1,72 @@
+"""What can go wrong, one exit code per kind. An error says the cause, the place and the next step."""
+
+from __future__ import annotations
+
+
+class StackwrightError(Exception):
+    """Base of all errors that end a command. ``exit_code`` is documented in docs/exit-codes.md."""
+
+    exit_code = 1
+    meaning = "an internal error: please report it"
+
+    def __init__(self, cause: str, *, place: str = "", hint: str = "") -> None:
+        super().__init__(cause)
+        self.cause, self.place, self.hint = cause, place, hint
+
+    def __str__(self) -> str:
+        head = f"{self.place}: {self.cause}" if self.place else self.cause
+        return f"{head}\n  next: {self.hint}" if self.hint else head
+
+
+class UsageError(StackwrightError):
+    exit_code = 2
+    meaning = "the command line is wrong, or it selects no row"
+
+
+class MatrixError(StackwrightError):
+    exit_code = 3
+    meaning = "the matrix is wrong"
+
+
+class LockError(StackwrightError):
+    exit_code = 4
+    meaning = "a lock is missing, out of date, or could not be made"
+
+
+class RejectedError(StackwrightError):
+    exit_code = 5
+    meaning = "a selected row cannot work (rule, clash and nearest row are printed)"
+
+
+class EngineError(StackwrightError):
+    exit_code = 6
+    meaning = "no usable container engine, or the engine failed"
+
+
+class BuildError(StackwrightError):
+    exit_code = 7
+    meaning = "an image could not be built"
+
+
+class VerdictError(StackwrightError):
+    exit_code = 8
+    meaning = "an image was built and a check of it failed"
+
+
+class ConvertError(StackwrightError):
+    exit_code = 9
+    meaning = "an image could not be converted to .sif"
+
+
+class DiskError(StackwrightError):
+    exit_code = 10
+    meaning = "not enough free disk"
+
+
+class SiteError(StackwrightError):
+    exit_code = 11
+    meaning = "the host's mirror, certificate authority or index could not be used"
+
+
+EXIT_INTERRUPTED = 130
+"""Ctrl-C: what was finished is kept, the next run goes on from there."""

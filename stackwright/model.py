@@ -1,0 +1,198 @@
+"""The values that pass between the stages: frozen, comparable, without behaviour that has effects.
+
+Versions are strings in the notation of their own project ("12.4", "9.1.0.70", "5.0.7").
+GPU architectures are compute capabilities ("8.0").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+FRAMEWORKS = ("torch", "tensorflow", "mxnet", "keras")
+"""Fields of a row that name a framework; each is also the name of its Python module."""
+
+HOROVOD_EXTENSIONS = ("torch", "tensorflow", "mxnet")
+"""Frameworks that Horovod has a compiled extension for, as in ``horovod.torch``."""
+
+
+class Tier(StrEnum):
+    """Groups of checks, from cheap to dear. A tier that could not run is NOT_RUN, never passed."""
+
+    STATIC = "static"
+    LINK = "link"
+    BUILT = "built"
+    COLLECTIVE = "collective"
+    GPU = "gpu"
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mpi:
+    flavour: Literal["openmpi", "mpich"]
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One row of the matrix as a person wrote it. None means: what the lock finds."""
+
+    id: str
+    provider: Literal["debian", "nvidia"]
+    os: str
+    python: str
+    horovod: str
+    mpi: Mpi
+    cuda: str | None = None
+    cudnn: str | None = None
+    nccl: str | None = None
+    gcc: str | None = None
+    torch: str | None = None
+    tensorflow: str | None = None
+    mxnet: str | None = None
+    keras: str | None = None
+    gpu_arch: tuple[str, ...] = ()
+    flavour: Literal["runtime", "devel"] = "runtime"
+    test_on_gpu: bool = False
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What the operating system is, as it was when the row was locked.
+
+    ``date`` is that of the suite's Release file (debian) or empty; ``digest`` is the sha256 of that
+    file or of the registry's manifest. ``packages`` are the distribution's packages that a row value
+    depends on, with the distribution's versions.
+    """
+
+    os: str
+    suite: str
+    release: str
+    date: str
+    digest: str
+    packages: tuple[Package, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """One file of ``locks/``. ``text`` is the whole file, which pip reads as it is."""
+
+    row: str
+    request: str
+    base: Base
+    packages: tuple[Package, ...]
+    text: str
+    sha256: str
+
+    def version(self, name: str) -> str | None:
+        """The locked version of a Python package, or None."""
+        return next((p.version for p in self.packages if p.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A row with every version known: what is rendered, and what the image must turn out to be.
+
+    ``cuda`` is the compiler's release ("12.4"), ``cuda_runtime`` that of the libcudart which the
+    frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
+    ``frameworks`` maps a module to its version, in the order of FRAMEWORKS.
+    """
+
+    id: str
+    provider: str
+    os: str
+    base: Base
+    python: str
+    cuda: str
+    cuda_runtime: str
+    cudnn: str
+    nccl: str
+    nccl_code: int
+    gcc: str
+    mpi: Mpi
+    horovod: str
+    frameworks: tuple[tuple[str, str], ...]
+    gpu_arch: tuple[str, ...]
+    flavour: str
+    test_on_gpu: bool
+    patches: tuple[str, ...]
+    lock: Lock
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.frameworks)
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """The Horovod extensions that must be compiled and proven."""
+        return tuple(name for name in self.modules if name in HOROVOD_EXTENSIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Why a row cannot work. A value, not an exception: ``plan`` prints it beside the rows that can."""
+
+    id: str
+    rule: str
+    clash: tuple[tuple[str, str], ...]
+    reason: str
+    source: str
+    nearest: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that goes into one ``docker build``: paths relative to the context, and their bytes."""
+
+    id: str
+    key: str
+    files: tuple[tuple[str, bytes], ...]
+
+    def text(self, path: str) -> str:
+        return dict(self.files)[path].decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The outcome of one check. ``why`` says what the check is for, ``detail`` what was seen."""
+
+    id: str
+    tier: Tier
+    why: str
+    outcome: Outcome
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """All checks of one image in one world ("docker" or "sif")."""
+
+    world: str
+    checks: tuple[Check, ...]
+
+    def tier(self, tier: Tier) -> Outcome:
+        """FAILED if any check failed, NOT_RUN if any could not run or none was asked, else PASSED."""
+        outcomes = {check.outcome for check in self.checks if check.tier is tier}
+        if Outcome.FAILED in outcomes:
+            return Outcome.FAILED
+        if Outcome.NOT_RUN in outcomes or not outcomes:
+            return Outcome.NOT_RUN
+        return Outcome.PASSED
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.outcome is Outcome.FAILED)
