@@ -68,5 +68,10 @@ class SiteError(StackwrightError):
     meaning = "the host's mirror, certificate authority or index could not be used"
 
 
+class RecordError(StackwrightError):
+    exit_code = 12
+    meaning = "a record is damaged, or could not be written"
+
+
 EXIT_INTERRUPTED = 130
 """Ctrl-C: what was finished is kept, the next run goes on from there."""
