@@ -1,0 +1,436 @@
+#!/usr/bin/env bash
+# Sees to it that a container engine answers: Docker >= 23 with buildx, and mmdebstrap beside it.
+#
+# It runs before any Python environment exists, so it needs only bash, coreutils, util-linux and python3.
+# The host's own package configuration (/etc/apt) is never written: packages come through private apt
+# options, a temporary source list and temporary indexes.
+set -euo pipefail
+
+readonly OLDEST_SERVER=23       # the first engine whose BuildKit has COPY --link and cache mounts by default
+readonly WAIT_SECONDS=90
+readonly NO_ENGINE=6            # EngineError.exit_code of stackwright/errors.py
+readonly DAEMON_JSON=/etc/docker/daemon.json
+readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+usage() {
+    cat <<'END'
+usage: engine.sh [--check | --dry-run]
+
+Uses a Docker engine >= 23 with buildx that answers; starts one that is installed; otherwise, on Debian
+and Ubuntu as root or with sudo, installs one from the distribution and starts it.
+
+  --check     change nothing; exit 0 when everything is there, 1 when not, and say what is missing
+  --dry-run   change nothing; print what would be done
+
+Environment:
+  DOCKER_HOST               the engine to ask, as for docker itself
+  STACKWRIGHT_DOCKER_ROOT   where an engine that is started here keeps its data (dockerd --data-root)
+  STACKWRIGHT_DOCKERD_FLAGS more options for a dockerd that is started here
+  STACKWRIGHT_APT_MIRROR    the mirror to install from, instead of the one in the host's apt sources
+
+Exit codes: 0 usable, 1 something is missing (--check), 2 wrong command line, 6 no engine can be had.
+END
+}
+
+say() { printf 'engine: %s\n' "$*"; }
+note() { printf 'engine: %s\n' "$*" >&2; }
+die() { # cause, next step
+    printf 'engine: %s\n  next: %s\n' "$1" "$2" >&2
+    exit "$NO_ENGINE"
+}
+
+# --- what is there ---------------------------------------------------------------------------------
+
+# Every docker on the PATH and in the usual places: the first one may be a bare client that has no buildx.
+clients() {
+    { type -ap docker || true; printf '%s\n' /usr/bin/docker /usr/local/bin/docker; } | awk '!seen[$0]++'
+}
+
+find_client() { # sets CLIENT to the first docker with buildx, or to nothing
+    local program
+    CLIENT=
+    while read -r program; do
+        if [[ -x $program ]] && timeout 20 "$program" buildx version >/dev/null 2>&1; then
+            CLIENT=$program
+            return
+        fi
+    done < <(clients)
+}
+
+server_version() { # of the engine that answers the program $1, or nothing
+    timeout 20 "$1" info --format '{{.ServerVersion}}' 2>/dev/null || true
+}
+
+any_server_version() { # asks with any client, with or without buildx
+    local program version
+    while read -r program; do
+        [[ -x $program ]] || continue
+        version=$(server_version "$program")
+        if [[ -n $version ]]; then
+            echo "$version"
+            return
+        fi
+    done < <(clients)
+}
+
+recent() { # is version $1 recent enough?
+    [[ ${1%%.*} =~ ^[0-9]+$ ]] && ((${1%%.*} >= OLDEST_SERVER))
+}
+
+installed_engine() { # version of the dockerd on the PATH, or nothing
+    { dockerd --version 2>/dev/null || true; } | sed -n 's/^Docker version \([^,]*\),.*/\1/p'
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+look() { # sets CLIENT, SERVER, and MISSING (an array of words for people)
+    MISSING=()
+    find_client
+    [[ -n $CLIENT ]] || MISSING+=("a docker client with buildx")
+    if [[ -n $CLIENT ]]; then SERVER=$(server_version "$CLIENT"); else SERVER=$(any_server_version); fi
+    if [[ -z $SERVER ]]; then
+        MISSING+=("an engine that answers")
+    elif ! recent "$SERVER"; then
+        MISSING+=("an engine >= $OLDEST_SERVER (this one is $SERVER)")
+    fi
+    have mmdebstrap || MISSING+=("mmdebstrap")
+    [[ -e $KEYRING ]] || MISSING+=("the keys of the Debian archive")
+    python3 -c 'import ensurepip, venv' 2>/dev/null || MISSING+=("python3's venv")
+}
+
+# --- how to become root ----------------------------------------------------------------------------
+
+become_root() { # sets SUDO; $1 says what for
+    SUDO=()
+    ((EUID == 0)) && return
+    if have sudo && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
+        SUDO=(sudo)
+    else
+        die "root is needed to $1" "run it again as root, or as a user who may use sudo"
+    fi
+}
+
+act() { # shows a command, then runs it, as root and not in a dry run
+    printf '+ %s\n' "$*"
+    [[ $MODE == dry-run ]] || "${SUDO[@]}" "$@"
+}
+
+# --- packages --------------------------------------------------------------------------------------
+
+os_release() { # field $1 of os-release
+    # shellcheck source=/dev/null
+    (. /etc/os-release && printf '%s' "${!1:-}")
+}
+
+private_apt() { # makes WORK, a folder with an apt configuration of its own, and APT, the command
+    WORK=$(mktemp -d)
+    trap 'rm -rf "$WORK"' EXIT
+    chmod 755 "$WORK" # apt downloads as the user _apt
+    mkdir -p "$WORK"/{lists/partial,archives/partial,none}
+    touch "$WORK"/{sources.list,preferences}
+    APT_PRIVATE=(-o "Dir::State::Lists=$WORK/lists" -o "Dir::Cache::Archives=$WORK/archives"
+        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Update::Post-Invoke-Success::= -q)
+    APT=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get "${APT_PRIVATE[@]}" -o Dpkg::Use-Pty=0
+        -o "Dir::Etc::SourceList=$WORK/sources.list" -o "Dir::Etc::SourceParts=$WORK/none"
+        -o "Dir::Etc::Preferences=$WORK/preferences" -o "Dir::Etc::PreferencesParts=$WORK/none")
+}
+
+# What the host's own sources say, one line for each component: options|address|release|component
+host_sources() {
+    # shellcheck disable=SC2016  # the dollars are apt's
+    apt-get "${APT_PRIVATE[@]}" indextargets --no-release-info 'Created-By: Packages' \
+        --format '$(SIGNED_BY)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)' 2>/dev/null | sort -u
+}
+
+write_sources() { # for the host's release $1 and, pinned so that nothing else comes from it, the suite $2
+    local release=$1 suite=$2 signed uri name component options mirror='' mirror_options=''
+    : >"$WORK/sources.list"
+    while IFS='|' read -r signed uri name component; do
+        [[ $name == "$release" || $name == "$release-updates" || $name == "$release-security" ]] || continue
+        options=
+        [[ $signed == /* ]] && options="[signed-by=$signed] "
+        printf 'deb %s%s %s %s\n' "$options" "$uri" "$name" "$component" >>"$WORK/sources.list"
+        [[ $name == "$release" && $component == main ]] && { mirror=$uri mirror_options=$options; }
+    done < <(host_sources)
+    mirror=${STACKWRIGHT_APT_MIRROR:-$mirror}
+    [[ -n $mirror ]] || die "no apt source of this host has the release $release" \
+        "give one: STACKWRIGHT_APT_MIRROR=<address of a Debian mirror>"
+    [[ $mirror =~ ^[a-z+]+:[^[:space:]\|\"\']+$ ]] || die "not the address of a mirror: $mirror" \
+        "set STACKWRIGHT_APT_MIRROR"
+    [[ -s $WORK/sources.list ]] || printf 'deb %s %s main\n' "$mirror" "$release" >>"$WORK/sources.list"
+    if [[ $suite != "$release" ]]; then
+        printf 'deb %s%s %s main\n' "$mirror_options" "$mirror" "$suite" >>"$WORK/sources.list"
+        printf 'Package: *\nPin: release n=%s\nPin-Priority: 50\n' "$suite" >"$WORK/preferences"
+    else
+        : >"$WORK/preferences"
+    fi
+}
+
+# An installation may add packages; it may not remove any, and it may upgrade only the engine's own.
+harmless() { # file with the output of apt-get -s
+    local action package rest bad=0
+    while read -r action package rest; do
+        case $action in
+            Remv) note "  would remove $package" && bad=1 ;;
+            Inst) if [[ $rest == \[* && ! $package =~ ^(docker.*|containerd|runc|tini-static|mmdebstrap)$ ]]; then
+                note "  would upgrade $package $rest" && bad=1
+            fi ;;
+        esac
+    done <"$1"
+    return $bad
+}
+
+# Tries a suite without changing anything: sets CHOSEN to the packages, each with its suite.
+simulate() { # release, suite
+    local name docker_version
+    write_sources "$1" "$2"
+    if ! "${APT[@]}" update >"$WORK/update.log" 2>&1 || grep -q '^\(E\|Err\)' "$WORK/update.log"; then
+        note "suite $2 cannot be used: $(grep -m1 '^\(E\|Err\|W\)' "$WORK/update.log" || tail -n1 "$WORK/update.log")"
+        return 1
+    fi
+    CHOSEN=()
+    for name in "${WANTED[@]}"; do
+        [[ $name != docker* && $name != containerd ]] || name=$name/$2
+        CHOSEN+=("$name")
+    done
+    if ! "${APT[@]}" -s install --no-install-recommends "${CHOSEN[@]}" >"$WORK/simulation" 2>&1; then
+        note "suite $2 cannot be used: $(grep -m1 '^E' "$WORK/simulation" || tail -n1 "$WORK/simulation")"
+        return 1
+    fi
+    docker_version=$(sed -n 's/^Inst docker\.io \(\[[^]]*\] \)\?(\([^ ]*\) .*/\2/p' "$WORK/simulation")
+    if [[ -n $docker_version ]] && ! recent "$docker_version"; then
+        note "suite $2 cannot be used: its engine is $docker_version"
+        return 1
+    fi
+    harmless "$WORK/simulation" || { note "suite $2 cannot be used: it would change the host"; return 1; }
+}
+
+install_packages() { # WANTED, from the first suite that adds packages and changes none
+    local release suite suites chosen=''
+    have apt-get || die "no engine answers, and this host ($(os_release ID)) has no apt to install one with" \
+        "install Docker >= $OLDEST_SERVER with buildx, and mmdebstrap, with this host's own tools"
+    become_root "install packages"
+    private_apt
+    release=$(os_release VERSION_CODENAME)
+    suites=("$release")
+    [[ $(os_release ID) == debian ]] && suites=(forky trixie "$release")
+    [[ " ${WANTED[*]} " == *" docker"* ]] || suites=("$release")
+    for suite in "${suites[@]}"; do
+        if simulate "$release" "$suite"; then
+            chosen=$suite
+            break
+        fi
+    done
+    [[ -n $chosen ]] || die "no suite has packages that fit this host ($release)" \
+        "install Docker >= $OLDEST_SERVER with buildx, and mmdebstrap, by hand; the lines above say why"
+    say "will install from $chosen, without touching /etc/apt:"
+    awk '/^Inst/ {v = $3 ~ /^\[/ ? $4 : $3; sub(/^\(/, "", v); print "  " $2 " " v}' "$WORK/simulation"
+    [[ -n $HAS_ENGINE_TO_COME ]] && settings_for_a_new_engine
+    # Without an init system a package's own start script would start an engine that we do not watch.
+    [[ -d /run/systemd/system ]] || APT=(env RUNLEVEL=1 "${APT[@]}")
+    act "${APT[@]}" install --yes --no-install-recommends "${CHOSEN[@]}"
+}
+
+# --- the daemon's configuration --------------------------------------------------------------------
+
+# Merges the JSON text $1 into daemon.json. What is there stays as it is: an own setting always wins.
+merge_settings() {
+    local merged
+    merged=$(mktemp)
+    python3 - "$DAEMON_JSON" "$1" >"$merged" <<'END' || die "$DAEMON_JSON is not valid JSON" "mend that file"
+import json, pathlib, sys
+
+def merge(mine, new):
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(mine.get(key), dict):
+            merge(mine[key], value)
+        else:
+            mine.setdefault(key, value)
+    return mine
+
+file = pathlib.Path(sys.argv[1])
+text = file.read_text() if file.exists() else ""
+print(json.dumps(merge(json.loads(text or "{}"), json.loads(sys.argv[2])), indent=4))
+END
+    if same_json "$merged"; then
+        rm "$merged"
+        return 1
+    fi
+    say "changes to $DAEMON_JSON:"
+    diff -u "$(current_settings)" --label "$DAEMON_JSON" --label "$DAEMON_JSON (new)" "$merged" || true
+    if [[ -s $DAEMON_JSON ]]; then
+        act cp -p "$DAEMON_JSON" "$DAEMON_JSON.before-stackwright.$(date -u +%Y%m%dT%H%M%SZ)"
+    fi
+    act install -D -m 644 "$merged" "$DAEMON_JSON"
+    rm "$merged"
+}
+
+current_settings() { if [[ -e $DAEMON_JSON ]]; then echo "$DAEMON_JSON"; else echo /dev/null; fi; }
+
+same_json() {
+    python3 - "$1" "$(current_settings)" <<'END'
+import json, pathlib, sys
+
+new, old = (pathlib.Path(name).read_text() for name in sys.argv[1:])
+sys.exit(json.loads(new) != json.loads(old or "{}"))
+END
+}
+
+# overlay2 because an image's layers must be folders that can be mounted when it is converted to SIF.
+# cdi must be asked for before engine 28.
+settings_for_a_new_engine() {
+    local settings='{"features": {"cdi": true, "containerd-snapshotter": false}, "storage-driver": "overlay2"}'
+    merge_settings "$settings" || true
+}
+
+# An engine learns of NVIDIA's runtime on reload and of CDI specifications by itself: no restart is needed.
+gpu_runtime() {
+    local known
+    have nvidia-container-runtime || have nvidia-ctk || return 0
+    known=$("$CLIENT" info --format '{{json .Runtimes}} {{json .DiscoveredDevices}}' 2>/dev/null ||
+        "$CLIENT" info --format '{{json .Runtimes}}')
+    if [[ $known == *'"nvidia"'* || $known == *nvidia.com/gpu* ]] || compgen -G '/etc/cdi/*nvidia*' >/dev/null ||
+        compgen -G '/var/run/cdi/*nvidia*' >/dev/null; then
+        return 0
+    fi
+    say "this host has NVIDIA's container runtime and the engine does not know it"
+    [[ $MODE == check ]] && return 1
+    become_root "tell the engine of NVIDIA's container runtime"
+    if have nvidia-container-runtime; then
+        if merge_settings "{\"runtimes\": {\"nvidia\": {\"path\": \"$(command -v nvidia-container-runtime)\", \"args\": []}}}"; then
+            reload_engine
+        fi
+    fi
+    if have nvidia-ctk; then
+        act mkdir -p /etc/cdi
+        act nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml ||
+            note "nvidia-ctk wrote no CDI specification: is the driver loaded?"
+    fi
+}
+
+reload_engine() {
+    if [[ -d /run/systemd/system ]]; then
+        act systemctl reload docker
+    elif [[ -s /var/run/docker.pid ]]; then
+        act kill -HUP "$(cat /var/run/docker.pid)"
+    else
+        note "restart the engine so that it reads $DAEMON_JSON"
+    fi
+}
+
+# --- start -----------------------------------------------------------------------------------------
+
+log_file() { if ((EUID == 0)) || ((${#SUDO[@]})); then echo /var/log/stackwright-dockerd.log; fi; }
+
+start_engine() {
+    local log flags=()
+    become_root "start the engine"
+    if [[ -d /run/systemd/system && -z ${STACKWRIGHT_DOCKER_ROOT:-}${STACKWRIGHT_DOCKERD_FLAGS:-} ]]; then
+        say "will start the engine by systemd"
+        act systemctl start docker
+    else
+        log=$(log_file)
+        [[ -n ${STACKWRIGHT_DOCKER_ROOT:-} ]] && flags+=(--data-root "$STACKWRIGHT_DOCKER_ROOT")
+        read -ra more <<<"${STACKWRIGHT_DOCKERD_FLAGS:-}"
+        flags+=("${more[@]}")
+        say "will start the engine without an init system; it goes on when this ends; its log: $log"
+        printf '+ dockerd %s\n' "${flags[*]}"
+        [[ $MODE == dry-run ]] && return
+        "${SUDO[@]}" setsid --fork bash -c 'exec dockerd "${@:2}" >>"$1" 2>&1 </dev/null' dockerd "$log" "${flags[@]}"
+    fi
+    [[ $MODE == dry-run ]] || wait_for_engine "${log:-}"
+}
+
+wait_for_engine() { # log file, or nothing when an init system keeps it
+    local second
+    find_client
+    for ((second = 0; second < WAIT_SECONDS; second++)); do
+        SERVER=$("${SUDO[@]}" "${CLIENT:-docker}" info --format '{{.ServerVersion}}' 2>/dev/null || true)
+        [[ -n $SERVER ]] && return
+        if [[ -n $1 ]] && ((second > 3)) && ! pgrep_dockerd; then break; fi
+        sleep 1
+    done
+    [[ -n $1 ]] && tail -n 5 "$1" >&2
+    die "the engine did not start" "read ${1:-the output of journalctl -u docker}"
+}
+
+pgrep_dockerd() { # procps is not on a minimal host
+    local name
+    for name in /proc/[0-9]*/comm; do
+        [[ $(cat "$name" 2>/dev/null) == dockerd ]] && return 0
+    done
+    return 1
+}
+
+# A user who may use sudo is let in now by an access list, and from the next login by the group.
+let_user_in() {
+    ((EUID == 0)) && return
+    [[ -n $(server_version "$CLIENT") ]] && return
+    say "will let $USER use the engine (group docker, which is as powerful as root)"
+    act usermod -aG docker "$USER"
+    have setfacl && act setfacl -m "u:$USER:rw" /var/run/docker.sock
+    [[ $MODE == dry-run || -n $(server_version "$CLIENT") ]] ||
+        die "the engine runs, and $USER may use it only from the next login" "log in again, then run it again"
+}
+
+# --- main ------------------------------------------------------------------------------------------
+
+report_check() {
+    if ((${#MISSING[@]})); then
+        printf 'engine: missing: %s\n' "${MISSING[@]}"
+        exit 1
+    fi
+    gpu_runtime || exit 1
+    say "ready: $CLIENT, engine $SERVER"
+}
+
+bring_up() {
+    local engine
+    WANTED=() HAS_ENGINE_TO_COME=
+    if [[ -n $SERVER ]] && ! recent "$SERVER"; then
+        die "the engine that answers is $SERVER, and $OLDEST_SERVER is needed" "upgrade it, or stop it and run this again"
+    fi
+    engine=$(installed_engine)
+    if [[ -z $SERVER ]] && { [[ -z $engine ]] || ! recent "$engine"; }; then
+        [[ -z ${DOCKER_HOST:-} || ${DOCKER_HOST} == unix://* ]] ||
+            die "nothing answers at DOCKER_HOST=$DOCKER_HOST" "start that engine, or unset DOCKER_HOST"
+        WANTED+=(docker.io docker-cli docker-buildx containerd)
+        HAS_ENGINE_TO_COME=yes
+    elif [[ -z $CLIENT ]]; then
+        WANTED+=(docker-cli docker-buildx)
+    fi
+    have mmdebstrap || WANTED+=(mmdebstrap)
+    [[ -e $KEYRING ]] || WANTED+=(debian-archive-keyring)
+    python3 -c 'import ensurepip, venv' 2>/dev/null || WANTED+=(python3-venv)
+    if ((${#WANTED[@]})); then install_packages; fi
+    if [[ -z $SERVER ]]; then
+        find_client
+        [[ -n $CLIENT ]] && SERVER=$(server_version "$CLIENT")
+        [[ -n $SERVER ]] || start_engine
+    fi
+}
+
+main() {
+    MODE=do SUDO=()
+    case ${1:-} in
+        '') ;;
+        --check) MODE=check ;;
+        --dry-run) MODE=dry-run ;;
+        -h | --help) usage && exit 0 ;;
+        *) usage >&2 && exit 2 ;;
+    esac
+    look
+    [[ $MODE == check ]] && { report_check; exit 0; }
+    if ((${#MISSING[@]})); then
+        say "missing: $(IFS=,; echo "${MISSING[*]}")"
+        bring_up
+        [[ $MODE == dry-run ]] && { say "dry run: nothing was changed"; exit 0; }
+        find_client
+        [[ -n $CLIENT ]] || die "no docker client with buildx was found after the installation" "report this"
+        let_user_in
+    fi
+    gpu_runtime || true
+    say "ready: $CLIENT, engine $SERVER"
+}
+
+main "$@"
