@@ -1,0 +1,208 @@
+"""The notation of every field, as data. Validation and the editors' JSON schema both come from it.
+
+Versions end up in Dockerfiles and on command lines, so a value is matched whole, in ASCII, against a
+notation in which no shell, no template and no package index sees anything but a version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Required, TypeVar
+
+from annotated_types import MaxLen, MinLen
+from packaging.version import InvalidVersion, Version
+from pydantic import ConfigDict, FailFast, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from typing_extensions import TypedDict
+
+NUMBER = "(0|[1-9][0-9]{0,8})"
+"""No leading zero: 3.013 and 3.13 would be one version under two names."""
+DOTTED = rf"{NUMBER}(\.{NUMBER}){{0,4}}"
+PEP440 = (
+    rf"{NUMBER}(\.{NUMBER}){{0,4}}((a|b|rc){NUMBER})?(\.post{NUMBER})?(\.dev{NUMBER})?"
+    r"(\+[a-z0-9]{1,16}(\.[a-z0-9]{1,16}){0,3})?"
+)
+MAX_PATTERNS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How a string is written: ``pattern`` matches all of it, ``example`` is one that is right."""
+
+    pattern: str
+    example: str
+    pep440: bool = False
+
+    def accepts(self, text: str) -> bool:
+        if not re.fullmatch(self.pattern, text, re.ASCII):
+            return False
+        if self.pep440:
+            try:
+                Version(text)
+            except InvalidVersion:
+                return False
+        return True
+
+    def _check(self, text: str) -> str:
+        if not self.accepts(text):
+            raise PydanticCustomError("notation", "not {like}", {"like": self.example})
+        return text
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "pattern": f"^({self.pattern})$", "examples": [self.example]}
+
+
+NOTATIONS = {
+    "id": Notation(r"[a-z0-9][a-z0-9._-]{0,62}", "cuda12-torch"),
+    "python": Notation(rf"{NUMBER}\.{NUMBER}", "3.13"),
+    "cuda": Notation(rf"{NUMBER}\.{NUMBER}(\.{NUMBER})?", "12.4"),
+    "cudnn": Notation(DOTTED, "9.1.0.70"),
+    "nccl": Notation(DOTTED, "2.21.5"),
+    "gcc": Notation(DOTTED, "13"),
+    "horovod": Notation(DOTTED, "0.28.1"),
+    "torch": Notation(PEP440, "2.6.0", pep440=True),
+    "tensorflow": Notation(PEP440, "2.20.0", pep440=True),
+    "mxnet": Notation(PEP440, "1.9.1", pep440=True),
+    "keras": Notation(PEP440, "3.11.3", pep440=True),
+    "version": Notation(DOTTED, "5.0"),
+    "gpu_arch": Notation(rf"{NUMBER}\.[0-9]", "8.0"),
+    "select": Notation(r"[a-z0-9*?\[\]!._-]{1,63}", "*cuda12*"),
+}
+"""By the key that holds the string; ``version`` is that of ``mpi``."""
+
+T = TypeVar("T")
+Axis = Annotated[tuple[T, ...], MinLen(1), FailFast()]
+
+Id = Annotated[
+    str, NOTATIONS["id"], Field(description="Name of the row: of its folder, its tag and its lock.")
+]
+Provider = Annotated[
+    Literal["debian", "nvidia"],
+    Field(description="Where the base comes from: the distribution's mirror, or NVIDIA's CUDA images."),
+]
+Os = Annotated[
+    Literal[
+        "debian-11", "debian-12", "debian-13",
+        "ubuntu-16.04", "ubuntu-18.04", "ubuntu-20.04", "ubuntu-22.04", "ubuntu-24.04",
+    ],
+    Field(description="Distribution and release of the image."),
+]  # fmt: skip
+Python = Annotated[str, NOTATIONS["python"], Field(description="Python of the image.")]
+Cuda = Annotated[str, NOTATIONS["cuda"], Field(description="Release of nvcc, which compiles Horovod.")]
+Cudnn = Annotated[str, NOTATIONS["cudnn"], Field(description="cuDNN that the frameworks load.")]
+Nccl = Annotated[str, NOTATIONS["nccl"], Field(description="NCCL that the frameworks and Horovod load.")]
+Gcc = Annotated[str, NOTATIONS["gcc"], Field(description="Host compiler, for nvcc and in the image.")]
+Horovod = Annotated[str, NOTATIONS["horovod"], Field(description="Horovod, compiled from its source.")]
+Torch = Annotated[str, NOTATIONS["torch"], Field(description="PyTorch.")]
+Tensorflow = Annotated[str, NOTATIONS["tensorflow"], Field(description="TensorFlow.")]
+Mxnet = Annotated[str, NOTATIONS["mxnet"], Field(description="Apache MXNet.")]
+Keras = Annotated[str, NOTATIONS["keras"], Field(description="Keras as a package of its own.")]
+GpuArch = Annotated[
+    tuple[Annotated[str, NOTATIONS["gpu_arch"]], ...],
+    MinLen(1),
+    FailFast(),
+    Field(description="Compute capabilities that Horovod's kernels are compiled for."),
+]
+Flavour = Annotated[
+    Literal["runtime", "devel"],
+    Field(description="runtime ships no nvcc; devel keeps the CUDA toolkit."),
+]
+TestOnGpu = Annotated[bool, Field(description="Whether the row is also tested on a GPU while it is built.")]
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class MpiFields(TypedDict):
+    """MPI library: both keys are needed."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    flavour: Literal["openmpi", "mpich"]
+    version: Annotated[str, NOTATIONS["version"]]
+
+
+class RowFields(TypedDict, total=False):
+    """Values of a row, each optional; null is the same as leaving the key out."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    provider: Provider
+    os: Os
+    python: Python
+    horovod: Horovod
+    mpi: MpiFields
+    cuda: Cuda | None
+    cudnn: Cudnn | None
+    nccl: Nccl | None
+    gcc: Gcc | None
+    torch: Torch | None
+    tensorflow: Tensorflow | None
+    mxnet: Mxnet | None
+    keras: Keras | None
+    gpu_arch: GpuArch
+    flavour: Flavour
+    test_on_gpu: TestOnGpu
+
+
+class IncludedRow(RowFields, total=False):
+    """A row of its own. Fields that it does not give come from ``defaults``."""
+
+    id: Required[Id]
+
+
+class AxesFields(TypedDict, total=False):
+    """Lists of values; every combination of them is a row."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    provider: Axis[Provider]
+    os: Axis[Os]
+    python: Axis[Python]
+    horovod: Axis[Horovod]
+    mpi: Axis[MpiFields]
+    cuda: Axis[Cuda | None]
+    cudnn: Axis[Cudnn | None]
+    nccl: Axis[Nccl | None]
+    gcc: Axis[Gcc | None]
+    torch: Axis[Torch | None]
+    tensorflow: Axis[Tensorflow | None]
+    mxnet: Axis[Mxnet | None]
+    keras: Axis[Keras | None]
+    gpu_arch: Axis[GpuArch]
+    flavour: Axis[Flavour]
+    test_on_gpu: Axis[TestOnGpu]
+
+
+class MatrixFile(TypedDict, total=False):
+    """The rows that Stackwright builds."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    defaults: Annotated[RowFields, Field(description="Values for every row that does not give its own.")]
+    axes: AxesFields
+    include: Annotated[tuple[IncludedRow, ...], FailFast(), Field(description="Rows written out.")]
+    exclude: Annotated[
+        tuple[RowFields, ...], FailFast(), Field(description="Combinations of the axes that are dropped.")
+    ]
+    select: Annotated[
+        tuple[Annotated[str, NOTATIONS["select"]], ...],
+        MaxLen(MAX_PATTERNS),
+        FailFast(),
+        Field(description="Rows (ids or globs) that are taken when the command line names none."),
+    ]
+
+
+REQUIRED = ("provider", "os", "python", "horovod", "mpi")
+"""Fields that a row must have, of its own, from an axis or from the defaults."""
+
+
+def adapter() -> TypeAdapter[MatrixFile]:
+    return TypeAdapter(MatrixFile)
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema of matrix.yaml; docs/matrix.schema.json is this, written out."""
+    schema = adapter().json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
