@@ -36,9 +36,9 @@ mkdir "$work/nccl"
 ln -s "$site/nvidia/nccl/lib/libnccl.so.2" "$work/nccl/libnccl.so"
 
 # The libraries that the frameworks load are the ones to link against and to find at run time.
-runpath=
+rpath=
 for dir in "$site"/nvidia/nccl/lib "$site"/nvidia/cuda_runtime/lib "$site"/torch/lib "$site"/tensorflow; do
-    [ ! -d "$dir" ] || runpath="${runpath:+$runpath:}$dir"
+    [ ! -d "$dir" ] || rpath="${rpath:+$rpath:}$dir"
 done
 
 # setup.py offers no way to pass a CMake definition but the name of the program.
@@ -52,7 +52,8 @@ WRAPPER
 chmod +x "$work/cmake"
 
 export CC=$HOST_CC CXX=$HOST_CXX CUDAHOSTCXX=$HOST_CXX CUDA_HOME
-export LDFLAGS="-Wl,-rpath,$runpath"
+# RPATH and not RUNPATH: a host's LD_LIBRARY_PATH must not bring a second NCCL into the process.
+export LDFLAGS="-Wl,--disable-new-dtags,-rpath,$rpath"
 export HOROVOD_CMAKE="$work/cmake"
 export CMAKE_POLICY_VERSION_MINIMUM=3.5 # Horovod's gloo asks for less, which CMake 4 refuses
 export HOROVOD_CUDA_HOME="$CUDA_HOME" HOROVOD_BUILD_CUDA_CC_LIST="${CUDA_ARCHES// /,}"
@@ -69,7 +70,9 @@ done
 export MAKEFLAGS="${MAKEFLAGS:--j$(nproc)}"
 
 cd "$work/source"
-"$PYTHON" setup.py bdist_wheel --dist-dir "$work/dist"
+"$PYTHON" setup.py build
+find build/lib* -name '*.so' -exec strip --strip-debug {} +
+"$PYTHON" setup.py bdist_wheel --skip-build --dist-dir "$work/dist"
 mkdir -p "$OUT"
 cp "$work"/dist/horovod-*.whl "$OUT/"
 ls -l "$OUT"

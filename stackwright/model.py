@@ -88,7 +88,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """One file of ``locks/``. ``text`` is the whole file, which pip reads as it is."""
+    """One file of ``locks/``. ``text`` is the whole file; ``refused`` is what uv said when it found no solution."""
 
     row: str
     request: str
@@ -96,6 +96,7 @@ class Lock:
     packages: tuple[Package, ...]
     text: str
     sha256: str
+    refused: str = ""
 
     def version(self, name: str) -> str | None:
         """The locked version of a Python package, or None."""

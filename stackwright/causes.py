@@ -1,0 +1,122 @@
+"""Failures of a build that have a known cause: what to look for in the log, and what to change. Data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    name: str
+    pattern: str
+    cause: str
+    change: str
+    source: str
+
+
+CAUSES = (
+    Cause(
+        name="disk-full",
+        pattern=r"No space left on device|ENOSPC|disk quota exceeded",
+        cause="the disk is full",
+        change="free some: ./build.py clean shows what can go",
+        source="errno 28",
+    ),
+    Cause(
+        name="certificate",
+        pattern=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|x509: certificate signed by unknown authority"
+        r"|SSL certificate problem",
+        cause="a certificate of the site is not trusted inside the build",
+        change="name the bundle with the site's certificate authority in STACKWRIGHT_CA_BUNDLE",
+        source="OpenSSL's and Go's own messages",
+    ),
+    Cause(
+        name="mirror-unreachable",
+        pattern=r"Temporary failure resolving|Could not connect to|Unable to locate package|Failed to fetch http"
+        r"|Could not resolve host|Name or service not known|NewConnectionError|Connection timed out",
+        cause="the distribution's mirror or the package index was not reached, or no longer has a file",
+        change="./build.py doctor says which mirror is used; ./build.py lock asks for today's versions",
+        source="apt's, pip's and curl's own messages",
+    ),
+    Cause(
+        name="hash-mismatch",
+        pattern=r"THESE PACKAGES DO NOT MATCH THE HASHES|Hash Sum mismatch",
+        cause="a downloaded file is not the one that was locked",
+        change="if the index really serves another file now, lock again and read the diff",
+        source="pip's and apt's own messages",
+    ),
+    Cause(
+        name="cxx17",
+        pattern=r"You need C\+\+17 to compile PyTorch|C\+\+17 or later compatible compiler is required"
+        r"|#error .*C\+\+17",
+        cause="this PyTorch needs C++17, and Horovod was compiled as C++14",
+        change="the patch cxx17.patch must apply: see `when` in patches/horovod/series.yaml",
+        source="horovod master 3a31d933 (#3998)",
+    ),
+    Cause(
+        name="gloo-standard",
+        pattern=r"multiple definition of .gloo::rendezvous::Store::kDefaultTimeout",
+        cause="gloo was compiled as C++14 and the extension as C++17",
+        change="one standard for the whole tree: cxx17.patch",
+        source="seen with PyTorch 2.6.0 and gcc 13",
+    ),
+    Cause(
+        name="stdexcept",
+        pattern=r".logic_error. is not a member of .std.|.string. in namespace .std. does not name a type"
+        r"|.runtime_error. is not a member of .std.",
+        cause="gcc 13 and later no longer include <stdexcept> and <string> by way of other headers",
+        change="the patch gcc13-includes.patch must apply: see `when` in patches/horovod/series.yaml",
+        source="horovod master ff4ca09d (#3957)",
+    ),
+    Cause(
+        name="cmake4",
+        pattern=r"Compatibility with CMake < 3\.5 has been removed",
+        cause="CMake 4 refuses what Horovod's gloo asks for",
+        change="set CMAKE_POLICY_VERSION_MINIMUM=3.5, as scripts/build-horovod.sh does",
+        source="horovod master 092e5f50",
+    ),
+    Cause(
+        name="xla-headers",
+        pattern=r"tensorflow/compiler/xla/client/xla_builder\.h: No such file",
+        cause="TensorFlow 2.19 moved the XLA headers",
+        change="a patch for this TensorFlow is missing in patches/horovod/series.yaml",
+        source="horovod PR #4314",
+    ),
+    Cause(
+        name="xla-statusor",
+        pattern=r".StatusOr. (in namespace .xla.|is not a member of .xla.)",
+        cause="TensorFlow 2.18 replaced xla::StatusOr by absl::StatusOr",
+        change="a patch for this TensorFlow is missing in patches/horovod/series.yaml",
+        source="horovod PR #4302",
+    ),
+    Cause(
+        name="setuptools",
+        pattern=r"cannot import name .packaging. from .pkg_resources.|this PyTorch installation does not support CUDA",
+        cause="setuptools 70 and later lack pkg_resources.packaging, which PyTorch up to 2.0 imports;"
+        " Horovod reads that as a PyTorch without CUDA",
+        change="setuptools below 70 in the row's lock",
+        source="horovod #4051",
+    ),
+    Cause(
+        name="unsupported-gcc",
+        pattern=r"unsupported GNU version! gcc versions later than",
+        cause="nvcc refuses this gcc",
+        change="./build.py plan names the newest gcc for each CUDA",
+        source="CUDA's host_config.h",
+    ),
+    Cause(
+        name="out-of-memory",
+        pattern=r"Killed signal terminated program cc1plus|fatal error: Killed signal|exit code: 137",
+        cause="the kernel stopped the compiler: too little memory",
+        change="fewer compilers at once: --jobs 1, or MAKEFLAGS=-j1 in scripts/build-horovod.sh",
+        source="gcc's message after SIGKILL",
+    ),
+)
+
+
+def known_cause(lines: Iterable[str]) -> Cause | None:
+    """The first cause of the table that the log shows."""
+    text = "\n".join(lines)
+    return next((cause for cause in CAUSES if re.search(cause.pattern, text)), None)

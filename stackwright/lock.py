@@ -1,0 +1,150 @@
+"""Exact versions of a row: asked for once by ``build.py lock``, read from ``locks/`` ever after.
+
+A lock is a requirements file with hashes that pip reads as it is. Its second line is a JSON comment
+with what the row asked for (a digest, to notice a lock that is out of date) and the state of the
+distribution. What uv refuses is kept in its words, so that ``plan`` can say why without a network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from stackwright.errors import LockError, SiteError
+from stackwright.model import Base, Cell, Lock, Package
+from stackwright.rules import tables
+from stackwright.rules.cell import cuda_of, gcc_of
+from stackwright.runner import Runner
+from stackwright.suite import read_suite
+
+HEAD = "# Stackwright lock, format 1: written by `build.py lock`, not by hand."
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+PIN = re.compile(r"([a-z0-9-]+)==([A-Za-z0-9.+!_-]+)( \\)?", re.ASCII)
+HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?", re.ASCII)
+NEWEST_MANYLINUX = (2, 40)  # the newest platform that uv knows by name
+
+
+def requirements(cell: Cell) -> tuple[str, ...]:
+    """What the row asks of the package index, as requirement lines."""
+    asked = []
+    if cell.torch:
+        asked.append(f"torch=={cell.torch}")
+    if cell.tensorflow:
+        extra = "[and-cuda]" if Version(cell.tensorflow) >= Version("2.14") else ""
+        asked.append(f"tensorflow{extra}=={cell.tensorflow}")
+    if cell.mxnet:
+        asked.append(f"mxnet-cu112=={cell.mxnet}")  # the last build that the index has
+    if cell.keras:
+        asked.append(f"keras=={cell.keras}")
+    old_torch = cell.torch is not None and Version(cell.torch) < Version("2.1")
+    # horovod #4051: later setuptools lack pkg_resources.packaging, which reads as "no CUDA support"
+    asked.append("setuptools<70" if old_torch else "setuptools")
+    return (*asked, *tables.HOROVOD_NEEDS)
+
+
+def platform(os: str) -> str:
+    known = tables.distribution(os)
+    if known is None:
+        raise LockError(f"no distribution {os!r} in the tables")
+    major, minor = min(tables.as_numbers(known.glibc), NEWEST_MANYLINUX)
+    return f"x86_64-manylinux_{major}_{minor}"
+
+
+def request(cell: Cell) -> str:
+    """Digest of everything that the lock depends on; a lock with another one is out of date."""
+    asked = [*requirements(cell), cell.python, platform(cell.os), *distribution_packages(cell)]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def distribution_packages(cell: Cell) -> tuple[str, ...]:
+    """The distribution's packages whose versions are values of the row."""
+    compiler = gcc_of(cell)
+    mpi = {"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]
+    names = ["libc6", mpi, f"python{cell.python}"]
+    if compiler:
+        names.append(f"gcc-{compiler.split('.')[0]}")
+    if cuda_of(cell):
+        names.append("nvidia-cuda-toolkit")
+    return tuple(sorted(names))
+
+
+def make(cell: Cell, *, uv: Path, mirror: str, runner: Runner, environment: Mapping[str, str]) -> str:
+    """Ask the index and the mirror; the text of the lock. What uv refuses becomes part of the text."""
+    known = tables.distribution(cell.os)
+    if known is None:
+        raise LockError(f"no distribution {cell.os!r} in the tables", place=cell.id)
+    base = read_suite(mirror, cell.os, known.suite, distribution_packages(cell))
+    answer = runner(
+        [
+            uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
+            "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
+            "--no-header", "--no-annotate", "--no-emit-index-url", "--no-config",
+        ],
+        stdin="\n".join(requirements(cell)) + "\n",
+        env=environment,
+        timeout=600,
+    )  # fmt: skip
+    if answer.ok:
+        return write(cell.id, request(cell), base, pins=answer.stdout)
+    if "No solution found" not in answer.stderr:
+        raise SiteError(f"uv could not ask the package index: {answer.stderr.strip()[-600:]}", place=cell.id)
+    return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
+
+
+def write(row: str, request: str, base: Base, *, pins: str = "", refused: str = "") -> str:
+    meta = {"row": row, "request": request, "base": asdict(base)} | ({"refused": refused} if refused else {})
+    return f"{HEAD}\n# {json.dumps(meta, sort_keys=True)}\n{pins}"
+
+
+def read(path: Path) -> Lock:
+    """Parse a lock; LockError when it is missing or is not one. Every line is matched in full."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LockError(f"cannot be read: {error}", place=str(path), hint="run build.py lock") from error
+    head, _, rest = text.partition("\n")
+    comment, _, pins = rest.partition("\n")
+    try:
+        if head != HEAD or not comment.startswith("# "):
+            raise ValueError("the first two lines are not those of a lock")
+        meta = json.loads(comment[2:])
+        base = _base(meta["base"])
+        packages = tuple(_packages(pins))
+        return Lock(
+            row=str(meta["row"]), request=str(meta["request"]), base=base, packages=packages, text=text,
+            sha256=hashlib.sha256(text.encode()).hexdigest(), refused=str(meta.get("refused", "")),
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError) as error:
+        raise LockError(f"not a lock: {error}", place=str(path), hint="run build.py lock") from error
+
+
+def pins(lock: Lock) -> str:
+    """The requirement lines alone: equal for two rows that ask for the same environment."""
+    return lock.text.split("\n", 2)[2]
+
+
+def _base(data: dict[str, Any]) -> Base:
+    packages = tuple(Package(name=p["name"], version=p["version"]) for p in data["packages"])
+    plain = {key: str(data[key]) for key in ("os", "suite", "release", "date", "digest")}
+    for value in (*plain.values(), *(p.name + p.version for p in packages)):
+        if not re.fullmatch(r"[A-Za-z0-9.:+~_-]*", value, re.ASCII):
+            raise ValueError(f"{value!r} is not a version, a name or a digest")
+    return Base(packages=packages, **plain)
+
+
+def _packages(pins: str) -> list[Package]:
+    packages = []
+    for number, line in enumerate(pins.splitlines(), start=3):
+        pin = PIN.fullmatch(line)
+        if pin and NAME.fullmatch(pin[1]):
+            packages.append(Package(name=pin[1], version=pin[2]))
+        elif not HASH.fullmatch(line):
+            raise ValueError(f"line {number} is neither a pin nor a hash: {line[:60]!r}")
+    return packages

@@ -1,0 +1,110 @@
+"""What BuildKit says while it builds (``--progress=rawjson``), gathered into steps and log lines. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """One vertex of the solve. Times are BuildKit's own; a vertex may be started more than once."""
+
+    name: str
+    started: datetime | None = None
+    completed: datetime | None = None
+    cached: bool = False
+    error: str = ""
+    tail: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        if self.started is None or self.completed is None:
+            return 0.0
+        return max(0.0, (self.completed - self.started).total_seconds())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something a person should see: a step began, ended, failed, or printed a line."""
+
+    kind: str
+    step: str
+    text: str = ""
+    seconds: float = 0.0
+
+
+TAIL = 40
+"""Last lines of a step that are kept for the message of a failure."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Feed it lines; it answers with events and keeps all steps, in the order in which they appeared."""
+
+    steps: dict[str, Step] = field(default_factory=dict)
+    trailer: list[str] = field(default_factory=list)
+
+    def feed(self, line: str) -> Iterator[Event]:
+        """Lines that are not JSON are buildx's own last words and kept in ``trailer``."""
+        try:
+            status: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self.trailer.append(line.rstrip("\n"))
+            return
+        if not isinstance(status, dict):
+            return
+        for vertex in status.get("vertexes") or ():
+            yield from self._vertex(vertex)
+        for log in status.get("logs") or ():
+            yield from self._log(log)
+
+    @property
+    def failed(self) -> Step | None:
+        """The step that went wrong; those that BuildKit canceled because of it are not meant."""
+        broken = [step for step in self.steps.values() if step.error]
+        return next((step for step in broken if "context canceled" not in step.error), None)
+
+    def _vertex(self, vertex: dict[str, Any]) -> Iterator[Event]:
+        step = self.steps.setdefault(vertex["digest"], Step(name=vertex["name"]))
+        was_started, was_completed = step.started, step.completed
+        step.started = step.started or _time(vertex.get("started"))
+        step.completed = _time(vertex.get("completed")) or step.completed
+        step.cached = step.cached or bool(vertex.get("cached"))
+        step.error = vertex.get("error", "") or step.error
+        if was_started is None and step.started and not step.completed:
+            yield Event(kind="started", step=step.name)
+        if step.completed and (was_completed is None or step.error):
+            kind = "failed" if step.error else "cached" if step.cached else "done"
+            yield Event(kind=kind, step=step.name, text=step.error, seconds=step.seconds)
+
+    def _log(self, log: dict[str, Any]) -> Iterator[Event]:
+        step = self.steps.get(log["vertex"])
+        if step is None:
+            return
+        text = base64.b64decode(log.get("data", "")).decode("utf-8", "replace")
+        for line in text.splitlines():
+            step.tail.append(line)
+            yield Event(kind="log", step=step.name, text=line)
+        del step.tail[:-TAIL]
+
+
+def is_noise(name: str) -> bool:
+    """Steps of BuildKit's own that say nothing about the image."""
+    return name.startswith("[internal]")
+
+
+def short(name: str) -> str:
+    """A step's name for one line: `[final 2/5] RUN …` without mounts and line breaks."""
+    plain = re.sub(r"--mount=\S+\s*|\s+", " ", name)
+    return re.sub(r" +", " ", plain)[:96].strip()
+
+
+def _time(text: str | None) -> datetime | None:
+    """RFC 3339 with nanoseconds, which datetime does not read before Python 3.12 beyond six digits."""
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)) if text else None

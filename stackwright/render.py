@@ -1,0 +1,183 @@
+"""Stack to Recipe: the whole build context as bytes. Pure once the templates are loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from stackwright.lock import pins
+from stackwright.model import Mpi, Recipe, Stack
+from stackwright.patches import Series
+from stackwright.rules import tables
+
+ARCH_FLAGS = "-mavx2 -mfma -mf16c"
+"""Every server that holds a supported GPU has these; without flags Horovod takes the build host's own."""
+
+HOROVOD_NAMES = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
+FRAMEWORK_TITLES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet", "keras": "Keras"}
+
+MPI_RUNTIME = {"openmpi": ("openmpi-bin",), "mpich": ("mpich",)}
+MPI_COMPILE = {"openmpi": ("libopenmpi-dev", "openmpi-bin"), "mpich": ("libmpich-dev", "mpich")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """The files of the project that end up in a context, read once."""
+
+    templates: tuple[tuple[str, str], ...]
+    build_script: bytes
+    sshd_script: bytes
+    series: Series
+
+    @classmethod
+    def load(cls, root: Path, series: Series) -> Sources:
+        folder = root / "dockerfiles"
+        return cls(
+            templates=tuple((path.name, path.read_text()) for path in sorted(folder.glob("*.j2"))),
+            build_script=(root / "scripts" / "build-horovod.sh").read_bytes(),
+            sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
+            series=series,
+        )
+
+
+def declared(stack: Stack) -> dict[str, Any]:
+    """The row as it is written into the image, in JSON types: what must be found inside."""
+    return {
+        "id": stack.id,
+        "provider": stack.provider,
+        "os": stack.os,
+        "os_release": stack.base.release,
+        "os_date": stack.base.date,
+        "python": stack.python,
+        "gcc": stack.gcc,
+        "cuda": stack.cuda,
+        "cuda_runtime": stack.cuda_runtime,
+        "cudnn": stack.cudnn,
+        "nccl": stack.nccl,
+        "mpi": {"flavour": stack.mpi.flavour, "version": stack.mpi.version},
+        "horovod": stack.horovod,
+        "frameworks": dict(stack.frameworks),
+        "gpu_arch": list(stack.gpu_arch),
+        "flavour": stack.flavour,
+        "patches": list(stack.patches),
+        "lock": stack.lock.sha256,
+    }
+
+
+def render(stack: Stack, sources: Sources) -> Recipe:
+    """The context of one image; the same stack and sources give the same bytes."""
+    row_json = json.dumps(declared(stack), sort_keys=True, separators=(",", ":"))
+    dockerfile = _environment(sources).get_template("Dockerfile.j2").render(**_values(stack, row_json))
+    files = {
+        "Dockerfile": (dockerfile + "\n").encode(),
+        "requirements.txt": pins(stack.lock).encode(),
+        "row.json": (row_json + "\n").encode(),
+        "image/sshd-as-user": sources.sshd_script,
+        "horovod/build-horovod.sh": sources.build_script,
+        "horovod/source.txt": f"horovod=={stack.horovod} --hash=sha256:{sources.series.sha256}\n".encode(),
+    }
+    for number, name in enumerate(stack.patches):
+        content = next(patch.content for patch in sources.series.patches if patch.file == name)
+        files[f"horovod/patches/{number:02d}-{name}"] = content
+    ordered = tuple(sorted(files.items()))
+    return Recipe(id=stack.id, key=_key(ordered), files=ordered)
+
+
+def bake(recipes: Iterable[Recipe]) -> str:
+    """A bake file for all recipes, to lie beside their folders: ``docker buildx bake -f``."""
+    targets = {
+        recipe.id: {
+            "context": recipe.id,
+            "dockerfile": "Dockerfile",
+            "target": "final",
+            "tags": [reference(recipe)],
+        }
+        for recipe in recipes
+    }
+    document = {"group": {"default": {"targets": sorted(targets)}}, "target": targets}
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def reference(recipe: Recipe) -> str:
+    """The image's name: the row, and the head of the content key."""
+    return f"stackwright/{recipe.id}:{recipe.key[:12]}"
+
+
+def write(recipe: Recipe, folder: Path) -> None:
+    """Lay the context out in a folder."""
+    for name, content in recipe.files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _key(files: tuple[tuple[str, bytes], ...]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files:
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def _environment(sources: Sources) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader(dict(sources.templates)),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 (a Dockerfile is not HTML; values are fullmatched when they are read)
+    )
+    environment.filters["dockerfile_literal"] = dockerfile_literal
+    return environment
+
+
+def dockerfile_literal(value: str) -> str:
+    """Quote for a LABEL: in single quotes nothing is expanded, and there is no way to escape one."""
+    if any(char in value for char in "'\\\n\r"):
+        raise ValueError(f"{value[:60]!r} cannot be written as one literal of a Dockerfile")
+    return f"'{value}'"
+
+
+def _values(stack: Stack, row_json: str) -> dict[str, Any]:
+    known = tables.distribution(stack.os)
+    assert known is not None, "resolve rejects an unknown distribution"
+    gcc_major = stack.gcc.split(".")[0]
+    return {
+        "stack": stack,
+        "base_image": known.image,
+        "base_template": f"base.{stack.provider}.j2",
+        "packages": _packages(stack, known, gcc_major),
+        "gcc_major": gcc_major,
+        "cuda_home": "/usr",
+        "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
+        "arch_flags": ARCH_FLAGS,
+        "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
+        "frameworks_text": ", ".join(f"{FRAMEWORK_TITLES[name]} {version}" for name, version in stack.frameworks),
+        "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
+        "row_json": row_json,
+    }
+
+
+def require_cuda(cuda: str) -> str:
+    """NVIDIA_REQUIRE_CUDA: any driver that runs a minor release of this major one."""
+    major = cuda.split(".")[0]
+    return f"cuda>={major}.0,driver>={dict(tables.DRIVER_FLOOR)[major]}"
+
+
+def _packages(stack: Stack, known: tables.Distribution, gcc_major: str) -> dict[str, tuple[str, ...]]:
+    """The distribution's packages of each stage, sorted so that equal sets give equal text."""
+    compiler = (f"g++-{gcc_major}", f"gcc-{gcc_major}", "python3-dev")
+    mpi: Mpi = stack.mpi
+    fabric = ("ibverbs-providers", "libibverbs1", known.package("librdmacm1"), "libucx0", "ucx-utils")
+    return {
+        "base": ("ca-certificates", "python3", "python3-venv"),
+        "toolchain": tuple(
+            sorted((*compiler, *MPI_COMPILE[mpi.flavour], "cmake", "make", "nvidia-cuda-toolkit", "patch"))
+        ),
+        "runtime": tuple(
+            sorted((*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, "openssh-client", "openssh-server", "tini"))
+        ),
+    }

@@ -1,0 +1,127 @@
+"""Cell and Lock to Stack or Rejection: pure; every version known afterwards, or the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
+from stackwright.patches import Series
+from stackwright.lock import request
+from stackwright.rules import CellRule, Clash, LockRule
+from stackwright.rules.cell import cuda_of, first_clash, gcc_of, nearest
+from stackwright.rules.lock import LOCK_RULES, brought
+from stackwright.suite import upstream
+
+PACKAGE_OF = {"torch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet-cu112", "keras": "keras"}
+
+
+def check(cell: Cell) -> Rejection | None:
+    """The rules that need no lock; asked before one is made."""
+    clash = first_clash(cell)
+    return _reject(cell, *clash, nearest(cell)) if clash else None
+
+
+def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
+    rejection = check(cell)
+    if rejection:
+        return rejection
+    if cell.horovod != series.horovod:
+        clash = Clash(values=(("horovod", cell.horovod),), reason=f"patches/horovod is for {series.horovod}")
+        rule = CellRule(name="horovod", source="patches/horovod/series.yaml", ask=lambda _: None)
+        return _reject(cell, rule, clash, f"horovod {series.horovod}")
+    if lock is None or lock.request != request(cell):
+        return _unlocked(cell, "the row has no lock" if lock is None else "the row changed after it was locked")
+    if lock.refused:
+        return _refused(cell, lock)
+    for rule in LOCK_RULES:
+        found = rule.ask(cell, lock)
+        if found:
+            return _reject(cell, rule, found, "")
+    return _stack(cell, lock, series)
+
+
+def suggest(rejections: Iterable[Rejection], stacks: Iterable[Stack], cells: Iterable[Cell]) -> tuple[Rejection, ...]:
+    """Fill in, where the rules found no nearest row, the row of the matrix that differs in the fewest values."""
+    by_id = {cell.id: cell for cell in cells}
+    working = [by_id[stack.id] for stack in stacks]
+    return tuple(
+        rejection if rejection.nearest or not working else replace(rejection, nearest=_closest(by_id[rejection.id], working))
+        for rejection in rejections
+    )
+
+
+def nccl_code(version: str) -> int:
+    """NCCL_VERSION_CODE as nccl.h computes it: 2.21.5 -> 22105, and 2.8.4 -> 2804 before 2.9."""
+    major, minor, patch = (int(part) for part in version.split(".")[:3])
+    if (major, minor) < (2, 9):
+        return major * 1000 + minor * 100 + patch
+    return major * 10000 + minor * 100 + patch
+
+
+def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
+    distro = {package.name: upstream(package.version) for package in lock.base.packages}
+    gcc = distro[f"gcc-{str(gcc_of(cell)).split('.')[0]}"]
+    frameworks = tuple(
+        (name, version) for name in FRAMEWORKS if (version := lock.version(PACKAGE_OF[name])) is not None
+    )
+    values = {**dict(frameworks), "gcc": gcc, "cuda": str(cuda_of(cell)), "python": cell.python}
+    nccl = brought(lock, "nccl")[0][1]
+    return Stack(
+        id=cell.id,
+        provider=cell.provider,
+        os=cell.os,
+        base=lock.base,
+        python=distro[f"python{cell.python}"],
+        cuda=".".join(distro["nvidia-cuda-toolkit"].split(".")[:2]),
+        cuda_runtime=_only(lock, "cuda-runtime"),
+        cudnn=_only(lock, "cudnn"),
+        nccl=nccl,
+        nccl_code=nccl_code(nccl),
+        gcc=gcc,
+        mpi=replace(cell.mpi, version=distro[{"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]]),
+        horovod=cell.horovod,
+        frameworks=frameworks,
+        gpu_arch=cell.gpu_arch,
+        flavour=cell.flavour,
+        test_on_gpu=cell.test_on_gpu,
+        patches=tuple(patch.file for patch in series.select(values)),
+        lock=lock,
+    )
+
+
+def _only(lock: Lock, component: str) -> str:
+    found = brought(lock, component)
+    return found[0][1] if found else ""
+
+
+def _reject(cell: Cell, rule: CellRule | LockRule, clash: Clash, near: str) -> Rejection:
+    return Rejection(
+        id=cell.id, rule=rule.name, clash=clash.values, reason=clash.reason, source=rule.source,
+        nearest=near, line=cell.line,
+    )  # fmt: skip
+
+
+def _unlocked(cell: Cell, reason: str) -> Rejection:
+    return Rejection(
+        id=cell.id, rule="lock", clash=(("locks", f"{cell.id}.txt"),), reason=reason, source="locks/",
+        nearest=f"run ./build.py lock {cell.id}", line=cell.line,
+    )  # fmt: skip
+
+
+def _refused(cell: Cell, lock: Lock) -> Rejection:
+    named = tuple((name, value) for name in FRAMEWORKS if (value := getattr(cell, name)) is not None)
+    return Rejection(
+        id=cell.id, rule="resolver", clash=named, reason=lock.refused, source="uv pip compile",
+        nearest="", line=cell.line,
+    )  # fmt: skip
+
+
+def _closest(cell: Cell, working: list[Cell]) -> str:
+    fields = [name for name in Cell.__dataclass_fields__ if name not in ("id", "line")]
+
+    def differing(other: Cell) -> list[str]:
+        return [name for name in fields if getattr(cell, name) != getattr(other, name)]
+
+    best = min(working, key=lambda other: len(differing(other)))
+    return f"{best.id} (differs in {', '.join(differing(best))})"

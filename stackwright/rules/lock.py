@@ -1,0 +1,88 @@
+"""Rules that read a lock: what the wheels of the frameworks brought along."""
+
+from __future__ import annotations
+
+import re
+
+from stackwright.model import Cell, Lock
+from stackwright.rules import Clash, LockRule, covers
+from stackwright.rules.cell import cuda_of
+
+ONE_CUDA = "one CUDA per image; pytorch #186591 shows a lock with two"
+
+
+def cuda_majors(lock: Lock) -> dict[str, list[str]]:
+    """CUDA major version -> the packages that bring it, as the -cuNN suffix and the runtime say."""
+    found: dict[str, list[str]] = {}
+    for package in lock.packages:
+        suffix = re.fullmatch(r"nvidia-.+-cu(\d+)", package.name)
+        major = suffix[1] if suffix else None
+        if package.name in ("nvidia-cuda-runtime", "cuda-toolkit"):
+            major = package.version.split(".")[0]
+        if major:
+            found.setdefault(major, []).append(f"{package.name} {package.version}")
+    return found
+
+
+def brought(lock: Lock, component: str) -> list[tuple[str, str]]:
+    """Packages that bring a component ("cuda-runtime", "cudnn", "nccl"), with their versions."""
+    pattern = re.compile(rf"nvidia-{re.escape(component)}(-cu\d+)?")
+    return [(p.name, p.version) for p in lock.packages if pattern.fullmatch(p.name)]
+
+
+def _one_cuda(cell: Cell, lock: Lock) -> Clash | None:
+    majors = cuda_majors(lock)
+    if len(majors) < 2:
+        return None
+    values = tuple((f"CUDA {major}", ", ".join(names[:3])) for major, names in sorted(majors.items()))
+    return Clash(values=values, reason="the frameworks of this row bring more than one major CUDA release")
+
+
+def _one_of_each(cell: Cell, lock: Lock) -> Clash | None:
+    for component in ("nccl", "cudnn", "cuda-runtime"):
+        packages = brought(lock, component)
+        if len(packages) > 1:
+            return Clash(values=tuple(packages), reason=f"more than one {component} would be in the image")
+    return None
+
+
+def _compiler_matches(cell: Cell, lock: Lock) -> Clash | None:
+    cuda, majors = cuda_of(cell), cuda_majors(lock)
+    if cuda is None or len(majors) != 1:
+        return None
+    (major,) = majors
+    if cuda.split(".")[0] == major:
+        return None
+    return Clash(
+        values=(("cuda", cuda), ("the frameworks' CUDA", major)),
+        reason="Horovod's kernels must be compiled by the CUDA major release that the frameworks load",
+    )
+
+
+def _declared(cell: Cell, lock: Lock) -> Clash | None:
+    for field, component, declared in (("nccl", "nccl", cell.nccl), ("cudnn", "cudnn", cell.cudnn)):
+        for name, version in brought(lock, component):
+            if not covers(declared, version):
+                return Clash(
+                    values=((field, str(declared)), (name, version)),
+                    reason=f"the frameworks pin another {field} than the row names",
+                )
+    return None
+
+
+def _nccl_present(cell: Cell, lock: Lock) -> Clash | None:
+    if brought(lock, "nccl"):
+        return None
+    return Clash(
+        values=(("nccl", "none in the lock"),),
+        reason="the frameworks' wheels bring no NCCL, and Horovod is linked against the one that they load",
+    )
+
+
+LOCK_RULES = (
+    LockRule(name="one-cuda", source=ONE_CUDA, ask=_one_cuda),
+    LockRule(name="one-nccl", source=ONE_CUDA, ask=_one_of_each),
+    LockRule(name="nccl-present", source="horovod 0.28.1, cmake/Modules/FindNCCL.cmake", ask=_nccl_present),
+    LockRule(name="compiler-cuda", source="NVIDIA, CUDA Compatibility", ask=_compiler_matches),
+    LockRule(name="declared", source="matrix.yaml and the lock", ask=_declared),
+)

@@ -1,0 +1,74 @@
+"""What a Debian suite offers today: its Release date and digest, and the versions of some packages."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import urllib.request
+from collections.abc import Iterable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from urllib.error import URLError
+
+from stackwright.errors import LockError, SiteError
+from stackwright.model import Base, Package
+
+COMPONENTS = ("main", "contrib", "non-free")
+TIMEOUT = 60  # seconds without an answer
+
+
+def fetch(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 (scheme checked by host.py)
+            content: bytes = answer.read()
+    except (URLError, TimeoutError, OSError) as error:
+        raise SiteError(
+            f"the distribution's mirror did not give {url.rsplit('/dists/')[-1]}: {error}",
+            hint="check the network and the host's apt sources, or set STACKWRIGHT_APT_MIRROR",
+        ) from error
+    return content
+
+
+def read_suite(mirror: str, os: str, suite: str, wanted: Iterable[str]) -> Base:
+    """The state of a suite on the mirror; LockError when a wanted package is not in it.
+
+    Each index is compared with the sha256 that the Release file names. The signature of that file is
+    checked where it counts: by apt and mmdebstrap, when the base is made.
+    """
+    root = f"{mirror.rstrip('/')}/dists/{suite}"
+    release = fetch(f"{root}/InRelease")
+    fields = dict(re.findall(r"^([A-Z][A-Za-z-]+): (.+)$", release.decode("utf-8", "replace"), re.MULTILINE))
+    listed = dict(re.findall(r"^ ([0-9a-f]{64})\s+\d+\s+(\S+)$", release.decode("utf-8", "replace"), re.MULTILINE))
+    digests = {path: digest for digest, path in listed.items()}
+    versions: dict[str, str] = {}
+    for component in COMPONENTS:
+        path = f"{component}/binary-amd64/Packages.xz"
+        packed = fetch(f"{root}/{path}")
+        if hashlib.sha256(packed).hexdigest() != digests.get(path):
+            raise SiteError(f"{path} of {suite} is not the file that Release names", hint="try again later")
+        versions.update(_versions(lzma.decompress(packed).decode()))
+    missing = sorted(set(wanted) - versions.keys())
+    if missing:
+        raise LockError(f"{suite} has no package {', '.join(missing)}", hint="correct the row's versions")
+    return Base(
+        os=os,
+        suite=suite,
+        release=fields.get("Version", ""),
+        date=parsedate_to_datetime(fields["Date"]).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ"),
+        digest=hashlib.sha256(release).hexdigest(),
+        packages=tuple(Package(name=name, version=versions[name]) for name in sorted(wanted)),
+    )
+
+
+def _versions(index: str) -> dict[str, str]:
+    return dict(re.findall(r"^Package: (\S+)\n(?:.+\n)*?Version: (\S+)$", index, re.MULTILINE))
+
+
+def upstream(version: str) -> str:
+    """The project's own version in a distribution's: 1:13.3.0-16+b1 -> 13.3.0, 12.4.131~12.4.1-2 -> 12.4.131."""
+    head = version.split(":", 1)[-1].rsplit("-", 1)[0]
+    match = re.match(r"\d+(\.\d+)*", head)
+    if match is None:
+        raise LockError(f"no version number in {version!r}")
+    return match[0]
