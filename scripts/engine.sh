@@ -143,14 +143,14 @@ host_sources() {
 }
 
 write_sources() { # for the host's release $1 and, pinned so that nothing else comes from it, the suite $2
-    local release=$1 suite=$2 signed uri name component options mirror='' mirror_options=''
+    local release=$1 suite=$2 signed uri name component mirror='' mirror_signed=''
     : >"$WORK/sources.list"
+    : >"$WORK/preferences"
     while IFS='|' read -r signed uri name component; do
         [[ $name == "$release" || $name == "$release-updates" || $name == "$release-security" ]] || continue
-        options=
-        [[ $signed == /* ]] && options="[signed-by=$signed] "
-        printf 'deb %s%s %s %s\n' "$options" "$uri" "$name" "$component" >>"$WORK/sources.list"
-        [[ $name == "$release" && $component == main ]] && { mirror=$uri mirror_options=$options; }
+        if [[ $signed == /* ]]; then signed=" signed-by=$signed"; else signed=; fi
+        printf 'deb [check-date=yes%s] %s %s %s\n' "$signed" "$uri" "$name" "$component" >>"$WORK/sources.list"
+        if [[ $name == "$release" && $component == main ]]; then mirror=$uri mirror_signed=$signed; fi
     done < <(host_sources)
     mirror=${STACKWRIGHT_APT_MIRROR:-$mirror}
     [[ -n $mirror ]] || die "no apt source of this host has the release $release" \
@@ -159,10 +159,10 @@ write_sources() { # for the host's release $1 and, pinned so that nothing else c
         "set STACKWRIGHT_APT_MIRROR"
     [[ -s $WORK/sources.list ]] || printf 'deb %s %s main\n' "$mirror" "$release" >>"$WORK/sources.list"
     if [[ $suite != "$release" ]]; then
-        printf 'deb %s%s %s main\n' "$mirror_options" "$mirror" "$suite" >>"$WORK/sources.list"
+        # Testing's index expires after a week, and a site's own mirror may be older than that. Its
+        # signature is checked all the same, and the versions are shown before anything is installed.
+        printf 'deb [check-valid-until=no%s] %s %s main\n' "$mirror_signed" "$mirror" "$suite" >>"$WORK/sources.list"
         printf 'Package: *\nPin: release n=%s\nPin-Priority: 50\n' "$suite" >"$WORK/preferences"
-    else
-        : >"$WORK/preferences"
     fi
 }
 

@@ -1,0 +1,258 @@
+"""Docker: found once, then passed on as a value. The SDK runs and inspects; the CLI builds and saves.
+
+The SDK has no BuildKit (docker-py #2230), which is why a build goes through ``Docker.command``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from docker import DockerClient
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.models.containers import Container
+from docker.types import LogConfig
+from docker.types import Mount as SdkMount
+
+from stackwright.engines.gpu import GpuAccess
+from stackwright.errors import EngineError
+from stackwright.host import docker_program
+from stackwright.runner import Completed, Runner
+
+OLDEST = 23
+"""The first release whose BuildKit is the default builder and has ``COPY --link``."""
+
+MADE_BY_US = "org.stackwright.pid"
+"""Label of our containers: the process that started it, so that ``clean`` finds what a kill -9 left."""
+
+BRING_UP = "make engine, or scripts/engine.sh"
+TIMED_OUT, CANNOT_START, NOT_FOUND = 124, 126, 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docker:
+    """``program`` has buildx. ``host`` is the engine's address, which the SDK and the CLI are both given."""
+
+    program: str
+    host: str
+    version: str
+    driver: str
+    root: str
+
+    def command(self, *words: str | Path) -> tuple[str, ...]:
+        """The argv of a CLI call to this engine."""
+        return (self.program, "--host", self.host, *(str(word) for word in words))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A bind mount of the host's ``source``."""
+
+    source: Path
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One line of an image's history. ``size`` is in bytes, 0 for a line that only sets metadata."""
+
+    created_by: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A container to be: what ``docker run`` would be told. ``shm`` is in bytes; None: the engine's 64 MiB."""
+
+    image: str
+    argv: tuple[str, ...] = ()
+    entrypoint: tuple[str, ...] | None = None
+    mounts: tuple[Mount, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    user: str | None = None
+    workdir: str | None = None
+    name: str | None = None
+    shm: int | None = None
+    network: bool = True
+    gpu: GpuAccess | None = None
+
+
+def find(runner: Runner, environ: Mapping[str, str] = os.environ) -> Docker:
+    """The engine that answers, if it is one that we can use."""
+    program = docker_program(runner, environ)
+    host = environ.get("DOCKER_HOST") or _context_host(runner, program)
+    try:
+        with _client(host) as client:
+            info: dict[str, Any] = client.info()
+    except DockerException as error:
+        raise EngineError("no container engine answers", place=host, hint=BRING_UP) from error
+    version = str(info.get("ServerVersion", ""))
+    major = version.split(".", maxsplit=1)[0]
+    if not major.isdigit() or int(major) < OLDEST:
+        cause = f"the engine is {version or 'of an unknown version'}, and {OLDEST} is needed"
+        raise EngineError(cause, place=host, hint="upgrade it, or stop it and run scripts/engine.sh")
+    return Docker(
+        program=program, host=host, version=version,
+        driver=str(info.get("Driver", "")), root=str(info.get("DockerRootDir", "")),
+    )  # fmt: skip
+
+
+def _context_host(runner: Runner, program: str) -> str:
+    """The address that the CLI would use: the SDK knows nothing of ``docker context``."""
+    done = runner([program, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"], timeout=20)
+    return done.stdout.strip() or "unix:///var/run/docker.sock"
+
+
+@contextlib.contextmanager
+def _client(host: str) -> Iterator[DockerClient]:
+    environment = {**os.environ, "DOCKER_HOST": host}
+    client = DockerClient.from_env(environment=environment, version="auto", timeout=120)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@contextlib.contextmanager
+def connected(docker: Docker) -> Iterator[DockerClient]:
+    """An SDK client; what the engine or the way to it does wrong becomes an EngineError."""
+    try:
+        with _client(docker.host) as client:
+            yield client
+    except (DockerException, requests.RequestException) as error:
+        raise EngineError(str(error), place=docker.host, hint="scripts/engine.sh --check") from error
+
+
+def inspect(docker: Docker, image: str) -> dict[str, Any] | None:
+    """The engine's description of an image, as in ``docker image inspect``; None when there is none."""
+    with connected(docker) as client:
+        try:
+            return dict(client.images.get(image).attrs)
+        except ImageNotFound:
+            return None
+
+
+def image_exists(docker: Docker, image: str) -> bool:
+    return inspect(docker, image) is not None
+
+
+def tag(docker: Docker, image: str, name: str) -> None:
+    repository, _, version = name.rpartition(":")
+    if not repository or "/" in version:
+        repository, version = name, "latest"
+    with connected(docker) as client:
+        client.images.get(image).tag(repository, version)
+
+
+def remove(docker: Docker, image: str) -> None:
+    """Take the tag away, and the image with its last tag. One that is not there is no error."""
+    with connected(docker) as client, contextlib.suppress(ImageNotFound):
+        client.images.remove(image)
+
+
+def layers(docker: Docker, image: str) -> tuple[Layer, ...]:
+    """The image's history, oldest first."""
+    with connected(docker) as client:
+        history = client.images.get(image).history()
+    return tuple(Layer(created_by=line["CreatedBy"], size=line["Size"]) for line in reversed(history))
+
+
+def save(docker: Docker, runner: Runner, image: str, path: Path) -> Path:
+    """Write the image as a docker-archive. ``path`` appears only when it is whole."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        done = runner(docker.command("image", "save", "--output", partial, image))
+        if not done.ok:
+            raise EngineError(done.stderr.strip() or "docker save failed", place=image, hint="check the disk")
+        return partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def run(docker: Docker, job: Job, *, timeout: float | None = None) -> Completed:
+    """Run to the end. Code 124: no end within ``timeout`` seconds; 126 and 127: it did not start.
+
+    The container is removed in any case, on Ctrl-C too.
+    """
+    with connected(docker) as client, _created(client, job) as container:
+        try:
+            container.start()
+        except APIError as error:
+            return _not_started(job, error)
+        try:
+            code = int(container.wait(timeout=timeout)["StatusCode"])
+        except requests.RequestException:  # ReadTimeout, and ConnectionError in older versions of the SDK
+            container.kill()
+            code, late = TIMED_OUT, f"no end after {timeout:g} s\n"
+        else:
+            late = ""
+        return Completed(
+            argv=job.argv, returncode=code,
+            stdout=_output(container, stdout=True), stderr=_output(container, stdout=False) + late,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def started(docker: Docker, job: Job) -> Iterator[str]:
+    """The id of a container that runs until the block ends, for testinfra's ``docker://`` and ``execute``."""
+    with connected(docker) as client, _created(client, job) as container:
+        try:
+            container.start()
+        except APIError as error:
+            raise EngineError(_not_started(job, error).stderr, place=job.image) from error
+        yield str(container.id)
+
+
+def execute(docker: Docker, container: str, argv: Sequence[str], *, user: str = "") -> Completed:
+    """Run a program in a container that is up."""
+    with connected(docker) as client:
+        code, output = client.containers.get(container).exec_run(list(argv), user=user, demux=True)
+    parts: tuple[bytes | None, bytes | None] = output
+    out, err = ((part or b"").decode(errors="replace") for part in parts)
+    return Completed(argv=tuple(argv), returncode=int(code or 0), stdout=out, stderr=err)
+
+
+@contextlib.contextmanager
+def _created(client: DockerClient, job: Job) -> Iterator[Container]:
+    container = client.containers.create(**_options(job))
+    try:
+        yield container
+    finally:
+        with contextlib.suppress(NotFound):
+            container.remove(force=True, v=True)
+
+
+def _options(job: Job) -> dict[str, Any]:
+    """The SDK's arguments. json-file, because the output is read back even if the engine logs elsewhere."""
+    gpu = job.gpu.sdk_arguments() if job.gpu else {}
+    environment = {**dict(job.env), **gpu.pop("environment", {})}
+    mounts = [
+        SdkMount(target=mount.target, source=str(mount.source), type="bind", read_only=mount.read_only)
+        for mount in job.mounts
+    ]
+    options: dict[str, Any] = {
+        "image": job.image, "command": list(job.argv), "mounts": mounts, "environment": environment,
+        "user": job.user, "working_dir": job.workdir, "name": job.name, "shm_size": job.shm,
+        "network_mode": None if job.network else "none", "labels": {MADE_BY_US: str(os.getpid())},
+        "log_config": LogConfig(type=LogConfig.types.JSON, config={}), **gpu,
+    }  # fmt: skip
+    if job.entrypoint is not None:
+        options["entrypoint"] = list(job.entrypoint)
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def _not_started(job: Job, error: APIError) -> Completed:
+    message = str(error.explanation or error)
+    missing = "no such file or directory" in message or "executable file not found" in message
+    code = NOT_FOUND if missing else CANNOT_START
+    return Completed(argv=job.argv, returncode=code, stdout="", stderr=message)
+
+
+def _output(container: Container, *, stdout: bool) -> str:
+    return bytes(container.logs(stdout=stdout, stderr=not stdout)).decode(errors="replace")

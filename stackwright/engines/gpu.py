@@ -1,0 +1,121 @@
+"""How an engine gives a GPU to a container: found out by asking it and by trying, never guessed.
+
+Three ways exist, and an engine may have any of them (docs.docker.com, "GPU access"; the CDI specification):
+a CDI device, ``--gpus`` (NVIDIA's hook is on the daemon's PATH), and an OCI runtime named ``nvidia``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError, NotFound
+from docker.types import DeviceRequest
+
+KIND = "nvidia.com/gpu"
+ALL = f"{KIND}=all"
+EMPTY_IMAGE = "stackwright/empty:1"
+ABSENT_PROGRAM = "/there-is-no-program"
+
+
+class Way(StrEnum):
+    CDI = "cdi"
+    GPUS = "gpus"
+    RUNTIME = "runtime"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuAccess:
+    """``detail`` says what was seen, for people."""
+
+    way: Way
+    detail: str
+
+    def run_arguments(self) -> tuple[str, ...]:
+        """Options of ``docker run``, as a person would type them."""
+        return {
+            Way.CDI: ("--device", ALL),
+            Way.GPUS: ("--gpus", "all"),
+            Way.RUNTIME: ("--runtime", "nvidia", "--env", "NVIDIA_VISIBLE_DEVICES=all"),
+        }[self.way]
+
+    def sdk_arguments(self) -> dict[str, Any]:
+        """The same for the SDK's ``containers.create``."""
+        ways: dict[Way, dict[str, Any]] = {
+            Way.CDI: {"device_requests": [DeviceRequest(driver="cdi", device_ids=[ALL])]},
+            Way.GPUS: {"device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])]},
+            Way.RUNTIME: {"runtime": "nvidia", "environment": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+        }
+        return ways[self.way]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoGpu:
+    reason: str
+
+
+def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:
+    """The first way that this engine accepts, in the order CDI, ``--gpus``, runtime."""
+    info: dict[str, Any] = client.info()
+    reasons: list[str] = []
+    with _empty_image(client) as image:
+        for way in Way:
+            reason = _announced(way, info)
+            if reason is None:
+                access = GpuAccess(way=way, detail=f"engine {info.get('ServerVersion')}")
+                reason = _try(client, image, access)
+                if reason is None:
+                    return access
+            reasons.append(f"{way}: {reason}")
+    return NoGpu(reason="; ".join(reasons))
+
+
+def _announced(way: Way, info: dict[str, Any]) -> str | None:
+    """Why a trial would be in vain, or None. Engines before 28.2 do not list CDI devices."""
+    if way is Way.RUNTIME and "nvidia" not in info.get("Runtimes", {}):
+        return "the engine has no runtime named nvidia"
+    if way is Way.CDI:
+        if not info.get("CDISpecDirs"):
+            return "the engine reads no CDI specifications"
+        devices = info.get("DiscoveredDevices")
+        if devices is not None and not any(d.get("ID", "").startswith(KIND + "=") for d in devices):
+            return f"no device {KIND} in {', '.join(info['CDISpecDirs'])}"
+    return None
+
+
+def _try(client: DockerClient, image: str, access: GpuAccess) -> str | None:
+    """Start a container that holds no program: the engine must fail on that, and on nothing before it.
+
+    The device is asked for, its hooks run and its files are mounted before the program is looked up.
+    """
+    container = client.containers.create(
+        image, [ABSENT_PROGRAM], network_mode="none", **access.sdk_arguments()
+    )
+    try:
+        container.start()
+    except APIError as error:
+        message = str(error.explanation or error)
+        return None if ABSENT_PROGRAM in message else message.strip().splitlines()[-1]
+    finally:
+        with contextlib.suppress(NotFound):
+            container.remove(force=True, v=True)
+    return "the trial container ran a program that it does not have"
+
+
+@contextlib.contextmanager
+def _empty_image(client: DockerClient) -> Iterator[str]:
+    """An image of one empty folder, made here, because no registry may be there to pull one from."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        folder = tarfile.TarInfo("tmp")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+    repository, version = EMPTY_IMAGE.split(":")
+    client.api.import_image_from_data(buffer.getvalue(), repository=repository, tag=version)
+    yield EMPTY_IMAGE

@@ -1,0 +1,224 @@
+"""What the host's own configuration says: mirror, certificates, package index, proxies, docker program.
+
+Nothing of this may stay in an image. It enters a build only as BuildKit secrets, see ``site_secrets``.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from stackwright.errors import EngineError, SiteError
+from stackwright.runner import Runner
+
+CA_BUNDLES = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),  # Debian, Ubuntu, Arch
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),  # Fedora, RHEL
+    Path("/etc/ssl/ca-bundle.pem"),  # SUSE
+    Path("/etc/ssl/cert.pem"),  # Alpine
+)
+DOCKER_FOLDERS = ("/usr/bin", "/usr/local/bin")
+PIP_SECTIONS = ("global", "install")
+PIP_URLS = ("index-url", "extra-index-url", "proxy")
+PIP_KEYS = (*PIP_URLS, "trusted-host")
+PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+
+_HOST = re.compile(r"[A-Za-z0-9.*:\[\]_-]+\Z")
+_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"'`\\<>|]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """One ``--secret id=…,src=…`` of a build."""
+
+    id: str
+    path: Path
+
+    @property
+    def argument(self) -> str:
+        return f"id={self.id},src={self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """``pip``: pip's option names and their values. ``proxies``: the environment's names in lower case."""
+
+    mirror: str | None
+    ca: Path | None
+    pip: tuple[tuple[str, str], ...]
+    proxies: tuple[tuple[str, str], ...]
+
+
+def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
+    return Site(
+        mirror=apt_mirror(runner, environ),
+        ca=ca_bundle(environ),
+        pip=pip_config(environ),
+        proxies=proxies(environ),
+    )
+
+
+def docker_program(runner: Runner, environ: Mapping[str, str] = os.environ) -> str:
+    """The first docker that has buildx: a bare client without it may stand first on the PATH."""
+    folders = (*environ.get("PATH", os.defpath).split(os.pathsep), *DOCKER_FOLDERS)
+    candidates = dict.fromkeys(found for folder in folders if (found := shutil.which("docker", path=folder)))
+    for program in candidates:
+        if runner([program, "buildx", "version"], timeout=20).ok:
+            return program
+    cause = f"{', '.join(candidates)}: no buildx" if candidates else "no docker program on the PATH"
+    raise EngineError(cause, hint="make engine, or scripts/engine.sh")
+
+
+def checked_url(text: str, place: str) -> str:
+    """The address itself, which goes into configuration files of apt and pip as it is."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable or _UNSAFE.search(text):
+        raise SiteError(f"not an http(s) address: {text!r}", place=place, hint="correct it, or unset it")
+    return text
+
+
+def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The address that the host gets its own Debian release from; other suites lie beside it."""
+    if mirror := environ.get("STACKWRIGHT_APT_MIRROR"):
+        return checked_url(mirror, "STACKWRIGHT_APT_MIRROR")
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return None
+    if release.get("ID") != "debian":
+        return None
+    wanted = (release.get("VERSION_CODENAME", ""), "main")
+    asked = ["apt-get", "indextargets", "--no-release-info", "Created-By: Packages"]
+    done = runner([*asked, "--format", "$(REPO_URI)|$(RELEASE)|$(COMPONENT)"], timeout=60)
+    for line in done.stdout.splitlines():
+        address, *rest = line.split("|")
+        if tuple(rest) == wanted and address.startswith(("http://", "https://")):
+            return checked_url(address.rstrip("/"), "the host's apt sources")
+    return None
+
+
+def ca_bundle(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The file with the certificates that this host trusts; a named file that is missing is an error."""
+    for name in ("STACKWRIGHT_CA_BUNDLE", "SSL_CERT_FILE"):
+        if named := environ.get(name):
+            if not Path(named).is_file():
+                raise SiteError(f"no such file: {named}", place=name, hint="correct it, or unset it")
+            return Path(named)
+    return next((path for path in CA_BUNDLES if path.is_file()), None)
+
+
+def pip_files(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """pip's configuration files, the weakest first (pip's user guide, "Configuration")."""
+    if environ.get("PIP_CONFIG_FILE") == os.devnull:
+        return ()
+    home = Path(environ.get("HOME", "/"))
+    user = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    files = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf")]
+    files += [home / ".pip/pip.conf", user / "pip/pip.conf", Path(sys.prefix) / "pip.conf"]
+    if named := environ.get("PIP_CONFIG_FILE"):
+        files.append(Path(named))
+    return tuple(files)
+
+
+def pip_config(
+    environ: Mapping[str, str] = os.environ, files: tuple[Path, ...] | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Where this host's pip gets packages from, without local folders, which a build cannot see."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in pip_files(environ) if files is None else files:
+        for key, value in _read_pip_file(path):
+            found[key] = (value, str(path))
+    for key in PIP_KEYS:
+        name = "PIP_" + key.upper().replace("-", "_")
+        if environ.get(name):
+            found[key] = (environ[name], name)
+    checked = ((key, _checked_pip_value(key, *found[key])) for key in PIP_KEYS if key in found)
+    return tuple((key, value) for key, value in checked if value)
+
+
+def _read_pip_file(path: Path) -> list[tuple[str, str]]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+    except OSError:
+        return []
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise SiteError(str(error).splitlines()[0], place=str(path), hint="pip config debug") from error
+    sections = (section for section in PIP_SECTIONS if parser.has_section(section))
+    return [
+        (key.replace("_", "-"), value)
+        for section in sections
+        for key, value in parser.items(section)
+        if key.replace("_", "-") in PIP_KEYS and value
+    ]
+
+
+def _checked_pip_value(key: str, value: str, place: str) -> str:
+    words = value.split()
+    if key in PIP_URLS:
+        remote = (word for word in words if not word.startswith(("file:", "/", ".", "~")))
+        return " ".join(checked_url(word, f"{place}, {key}") for word in remote)
+    for word in words:
+        if not _HOST.match(word):
+            raise SiteError(f"not a host name: {word!r}", place=f"{place}, {key}", hint="correct it")
+    return " ".join(words)
+
+
+def proxies(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str, str], ...]:
+    """The proxies of the environment. The lower-case name wins, as in curl."""
+    found = ((name, environ.get(name) or environ.get(name.upper(), "")) for name in PROXIES)
+    return tuple(
+        (name, value if name == "no_proxy" else checked_url(value, name)) for name, value in found if value
+    )
+
+
+def free_disk(path: Path) -> int:
+    """Bytes that can be written below ``path``, which need not exist yet."""
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    return shutil.disk_usage(existing).free
+
+
+def apt_sources(mirror: str, suites: tuple[str, ...], components: tuple[str, ...] = ("main",)) -> str:
+    """A deb822 source. The keys are those that the image's own debian-archive-keyring brings."""
+    return (
+        f"Types: deb\nURIs: {checked_url(mirror, 'mirror')}\nSuites: {' '.join(suites)}\n"
+        f"Components: {' '.join(components)}\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+    )
+
+
+def site_secrets(directory: Path, found: Site, suite: str) -> tuple[Secret, ...]:
+    """Write the sources of a build's secrets into a private folder (mode 0700, files 0600).
+
+    Ids: ``ca`` (PEM bundle), ``apt-sources`` (deb822), ``pip-conf``. What the site has not is left out.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    texts: dict[str, bytes] = {}
+    if found.ca:
+        texts["ca"] = found.ca.read_bytes()
+    if found.mirror:
+        texts["apt-sources"] = apt_sources(found.mirror, (suite,)).encode()
+    if found.pip:
+        lines = (f"{key} = {value}" for key, value in found.pip)
+        texts["pip-conf"] = "\n".join(("[global]", *lines, "")).encode()
+    return tuple(Secret(id=name, path=_write_private(directory / name, text)) for name, text in texts.items())
+
+
+def _write_private(path: Path, content: bytes) -> Path:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    return path
