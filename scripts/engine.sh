@@ -129,7 +129,7 @@ private_apt() { # makes WORK, a folder with an apt configuration of its own, and
     mkdir -p "$WORK"/{lists/partial,archives/partial,none}
     touch "$WORK"/{sources.list,preferences}
     APT_PRIVATE=(-o "Dir::State::Lists=$WORK/lists" -o "Dir::Cache::Archives=$WORK/archives"
-        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Update::Post-Invoke-Success::= -q)
+        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Update::Post-Invoke-Success::= -qq)
     APT=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get "${APT_PRIVATE[@]}" -o Dpkg::Use-Pty=0
         -o "Dir::Etc::SourceList=$WORK/sources.list" -o "Dir::Etc::SourceParts=$WORK/none"
         -o "Dir::Etc::Preferences=$WORK/preferences" -o "Dir::Etc::PreferencesParts=$WORK/none")
@@ -182,10 +182,10 @@ harmless() { # file with the output of apt-get -s
 
 # Tries a suite without changing anything: sets CHOSEN to the packages, each with its suite.
 simulate() { # release, suite
-    local name docker_version
+    local name
     write_sources "$1" "$2"
     if ! "${APT[@]}" update >"$WORK/update.log" 2>&1 || grep -q '^\(E\|Err\)' "$WORK/update.log"; then
-        note "suite $2 cannot be used: $(grep -m1 '^\(E\|Err\|W\)' "$WORK/update.log" || tail -n1 "$WORK/update.log")"
+        refuse "$2" "$(grep -m1 '^\(E\|Err\|W\)' "$WORK/update.log" || tail -n1 "$WORK/update.log")"
         return 1
     fi
     CHOSEN=()
@@ -193,17 +193,23 @@ simulate() { # release, suite
         [[ $name != docker* && $name != containerd ]] || name=$name/$2
         CHOSEN+=("$name")
     done
-    if ! "${APT[@]}" -s install --no-install-recommends "${CHOSEN[@]}" >"$WORK/simulation" 2>&1; then
-        note "suite $2 cannot be used: $(grep -m1 '^E' "$WORK/simulation" || tail -n1 "$WORK/simulation")"
-        return 1
+    simulate_chosen "$2" || return 1
+    if grep -q '^Inst systemd ' "$WORK/simulation"; then
+        CHOSEN+=(systemd-standalone-sysusers) # a host without an init system keeps none
+        simulate_chosen "$2" || return 1
     fi
-    docker_version=$(sed -n 's/^Inst docker\.io \(\[[^]]*\] \)\?(\([^ ]*\) .*/\2/p' "$WORK/simulation")
-    if [[ -n $docker_version ]] && ! recent "$docker_version"; then
-        note "suite $2 cannot be used: its engine is $docker_version"
-        return 1
-    fi
-    harmless "$WORK/simulation" || { note "suite $2 cannot be used: it would change the host"; return 1; }
+    name=$(sed -n 's/^Inst docker\.io \(\[[^]]*\] \)\?(\([^ ]*\) .*/\2/p' "$WORK/simulation")
+    [[ -z $name ]] || recent "$name" || { refuse "$2" "its engine is $name"; return 1; }
+    harmless "$WORK/simulation" || { refuse "$2" "it would change what is installed"; return 1; }
 }
+
+simulate_chosen() { # suite
+    "${APT[@]}" -s install --no-install-recommends "${CHOSEN[@]}" >"$WORK/simulation" 2>&1 && return
+    refuse "$1" "$(grep -m1 '^E' "$WORK/simulation" || tail -n1 "$WORK/simulation")"
+    return 1
+}
+
+refuse() { note "suite $1 cannot be used: $2"; }
 
 install_packages() { # WANTED, from the first suite that adds packages and changes none
     local release suite suites chosen=''
@@ -228,7 +234,12 @@ install_packages() { # WANTED, from the first suite that adds packages and chang
     [[ -n $HAS_ENGINE_TO_COME ]] && settings_for_a_new_engine
     # Without an init system a package's own start script would start an engine that we do not watch.
     [[ -d /run/systemd/system ]] || APT=(env RUNLEVEL=1 "${APT[@]}")
-    act "${APT[@]}" install --yes --no-install-recommends "${CHOSEN[@]}"
+    printf '+ apt-get install --no-install-recommends %s\n' "${CHOSEN[*]}"
+    [[ $MODE == dry-run ]] && return
+    "${SUDO[@]}" "${APT[@]}" install --yes --no-install-recommends "${CHOSEN[@]}" >"$WORK/install.log" 2>&1 || {
+        tail -n 15 "$WORK/install.log" >&2
+        die "the packages could not be installed" "read the lines above"
+    }
 }
 
 # --- the daemon's configuration --------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import requests
 from docker import DockerClient
@@ -68,7 +68,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A container to be: what ``docker run`` would be told. ``shm`` is in bytes; None: the engine's 64 MiB."""
+    """A container to be: what ``docker run`` would be told. ``shm`` is in bytes (None: 64 MiB)."""
 
     image: str
     argv: tuple[str, ...] = ()
@@ -213,7 +213,7 @@ def execute(docker: Docker, container: str, argv: Sequence[str], *, user: str = 
     """Run a program in a container that is up."""
     with connected(docker) as client:
         code, output = client.containers.get(container).exec_run(list(argv), user=user, demux=True)
-    parts: tuple[bytes | None, bytes | None] = output
+    parts = cast("tuple[bytes | None, bytes | None]", output)  # what demux=True returns
     out, err = ((part or b"").decode(errors="replace") for part in parts)
     return Completed(argv=tuple(argv), returncode=int(code or 0), stdout=out, stderr=err)
 
