@@ -1,0 +1,87 @@
+"""What one Horovod extension was compiled with, and the versions of the libraries that it loads.
+
+Runs inside the image with the image's own Python and imports nothing of Stackwright. It must run once
+per extension: ``horovodrun --check-build`` and ``horovod.common.util.nccl_built`` answer for whichever
+extension loads first (horovod/common/util.py).
+Usage: built.py FACTS.json EXTENSION (torch, tensorflow or mxnet)
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import re
+import sys
+from importlib import metadata
+
+QUESTIONS = ("mpi_built", "gloo_built", "nccl_built", "cuda_built", "rocm_built", "ddl_built", "ccl_built")
+
+
+def mapped(pattern):
+    """The first mapped file whose name matches; None if the process maps none."""
+    with open("/proc/self/maps") as handle:
+        paths = {line.split(None, 5)[5].strip() for line in handle if "/" in line}
+    return next((path for path in sorted(paths) if re.search(pattern, os.path.basename(path))), None)
+
+
+def owner(path):
+    """The wheel that brought a file, as "name version"; None for a file of the distribution."""
+    for package in metadata.distributions():
+        for file in package.files or ():
+            if file.name == os.path.basename(path) and os.path.realpath(str(file.locate())) == path:
+                return "%s %s" % (package.metadata["Name"], package.version)
+    return None
+
+
+def by_pointer(library, function):
+    value = ctypes.c_int(0)
+    getattr(library, function)(ctypes.byref(value))
+    return value.value
+
+
+def by_return(library, function):
+    getattr(library, function).restype = ctypes.c_size_t
+    return getattr(library, function)()
+
+
+LIBRARIES = {
+    "nccl": (r"^libnccl\.so", "ncclGetVersion", by_pointer),
+    "cudart": (r"^libcudart(-[0-9a-f]+)?\.so", "cudaRuntimeGetVersion", by_pointer),
+    "cudnn": (r"^libcudnn\.so", "cudnnGetVersion", by_return),
+}
+
+
+def libraries():
+    facts = {}
+    for name, (pattern, function, ask) in LIBRARIES.items():
+        path = mapped(pattern)
+        if path is None:
+            facts[name] = None
+            continue
+        path = os.path.realpath(path)
+        facts[name] = {"path": path, "version": ask(ctypes.CDLL(path), function), "owner": owner(path)}
+    return facts
+
+
+def main(extension):
+    module = importlib.import_module("horovod." + extension)
+    root = os.path.dirname(os.path.dirname(module.__file__))
+    details = os.path.join(root, "metadata.json")
+    answers = {}
+    for question in QUESTIONS:
+        ask = getattr(module, question, None)
+        answers[question] = int(ask()) if ask else None
+    with open(details) if os.path.exists(details) else open(os.devnull) as handle:
+        text = handle.read()
+    return dict(
+        answers,
+        horovod=metadata.version("horovod"),
+        metadata=json.loads(text) if text else None,
+        libraries=libraries(),
+    )
+
+
+if __name__ == "__main__":
+    facts = main(sys.argv[2])
+    with open(sys.argv[1], "w") as handle:
+        json.dump(facts, handle, indent=1, sort_keys=True)

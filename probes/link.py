@@ -1,0 +1,192 @@
+"""Facts about how the frameworks and Horovod's extensions link and load.
+
+Runs inside the image with the image's own Python and imports nothing of Stackwright. Each module is
+imported in a process of its own, because whoever loads a library first hides what the next would load.
+Usage: link.py FACTS.json MODULE… (as in: torch horovod.torch)
+"""
+
+import json
+import mmap
+import os
+import re
+import struct
+import subprocess
+import sys
+
+LIBRARY = re.compile(r"^lib(nccl|cudart|cudnn|mpi|mpich|cuda)(-[0-9a-f]+)?\.so")
+"""libcudnn.so only: cuDNN 8 and later load a family of libcudnn_*.so behind it."""
+
+IMPORT = """
+import importlib, json, os, sys
+module = importlib.import_module(sys.argv[1])
+files = set()
+for line in open("/proc/self/maps"):
+    path = line.split(None, 5)[5:]
+    if path and path[0].startswith("/"):
+        files.add(os.path.realpath(path[0].rstrip("\\n")))
+facts = {"file": module.__file__, "version": getattr(module, "__version__", None), "mapped": sorted(files)}
+if sys.argv[1] == "torch":
+    facts["cxx11_abi"] = bool(module.compiled_with_cxx11_abi())
+    facts["libraries"] = [os.path.join(os.path.dirname(module.__file__), "lib")]
+if sys.argv[1] == "tensorflow":
+    facts["cxx11_abi"] = "-D_GLIBCXX_USE_CXX11_ABI=1" in module.sysconfig.get_compile_flags()
+    facts["libraries"] = [module.sysconfig.get_lib()]
+print("FACTS" + json.dumps(facts))
+"""
+
+FATBIN_MAGIC = 0xBA55ED50
+
+
+def import_alone(module):
+    """Import in a fresh process; what it maps, or the last lines of why it could not."""
+    argv = [sys.executable, "-c", IMPORT, module]
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TF_CPP_MIN_LOG_LEVEL="2")
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=300, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": "no end of the import after 300 s"}
+    text = done.stdout.decode(errors="replace")
+    if done.returncode or "FACTS" not in text:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
+        return {"error": "exit code %d: %s" % (done.returncode, " | ".join(last))}
+    facts = json.loads(text[text.rindex("FACTS") + len("FACTS") :])
+    mapped = facts.pop("mapped")
+    facts["mapped"] = {}
+    for path in mapped:
+        match = LIBRARY.match(os.path.basename(path))
+        if match:
+            facts["mapped"].setdefault("lib" + match.group(1), []).append(path)
+    facts["error"] = None
+    return facts
+
+
+def sections(data):
+    """Sections of a 64-bit little-endian ELF file: name -> (offset, size, entry size, link)."""
+    if data[:6] != b"\x7fELF\x02\x01":
+        return {}
+    (table,) = struct.unpack_from("<Q", data, 0x28)
+    size, count, names = struct.unpack_from("<HHH", data, 0x3A)
+    rows = [struct.unpack_from("<IIQQQQIIQQ", data, table + index * size) for index in range(count)]
+    base, length = rows[names][4], rows[names][5]
+    strings = data[base : base + length]
+    return {
+        strings[row[0]:strings.index(b"\0", row[0])].decode(): (row[4], row[5], row[9], row[6])
+        for row in rows
+    }  # fmt: skip
+
+
+def text_at(data, start):
+    return data[start : data.find(b"\0", start)].decode(errors="replace")
+
+
+def dynamic(data, table):
+    """NEEDED names and the RPATH or RUNPATH of an ELF file."""
+    if ".dynamic" not in table or ".dynstr" not in table:
+        return [], ""
+    offset, size, _, _ = table[".dynamic"]
+    strings = table[".dynstr"][0]
+    needed, path = [], ""
+    for tag, value in struct.iter_unpack("<qQ", data[offset : offset + size // 16 * 16]):
+        if tag == 1:
+            needed.append(text_at(data, strings + value))
+        elif tag in (15, 29):
+            path = text_at(data, strings + value)
+    return needed, path
+
+
+def symbols(data, table):
+    """Names of the dynamic symbols, as (defined, undefined)."""
+    if ".dynsym" not in table:
+        return [], []
+    offset, size, _, _ = table[".dynsym"]
+    strings = table[".dynstr"][0]
+    defined, undefined = [], []
+    for name, _, _, section, _, _ in struct.iter_unpack("<IBBHQQ", data[offset : offset + size // 24 * 24]):
+        (defined if section else undefined).append(text_at(data, strings + name))
+    return defined, undefined
+
+
+def kernels(data, table):
+    """Compute capabilities in .nv_fatbin, as {"sm": ["7.0"], "ptx": ["9.0"]}.
+
+    The section is a row of containers: magic, version, header size, then the size of the entries; an
+    entry has its kind (1 PTX, 2 SASS) at 0, header size at 4, size at 8 and architecture at 28.
+    """
+    found = {"sm": set(), "ptx": set()}
+    start, size, _, _ = table.get(".nv_fatbin", (0, 0, 0, 0))
+    at, end = start, start + size
+    while at + 16 <= end:
+        magic, _, header, length = struct.unpack_from("<IHHQ", data, at)
+        if magic != FATBIN_MAGIC:
+            at += 8
+            continue
+        entry, stop = at + header, at + header + length
+        while entry + 32 <= stop:
+            kind, _, head, body = struct.unpack_from("<HHIQ", data, entry)
+            (arch,) = struct.unpack_from("<I", data, entry + 28)
+            found["ptx" if kind == 1 else "sm"].add("%d.%d" % divmod(arch, 10))
+            entry += head + body
+        at = stop
+    return {kind: sorted(values) for kind, values in found.items()}
+
+
+def unresolved(path):
+    """Libraries and symbol versions that the loader does not find."""
+    try:
+        done = subprocess.run(["ldd", path], capture_output=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return ["ldd: %s" % error]
+    lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
+    return sorted({line.split("=>")[0].strip() for line in lines if "not found" in line})
+
+
+def library(path, full):
+    """Facts of one shared object; ``full`` adds symbols and kernels, which only extensions need."""
+    with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        table = sections(data)
+        needed, runpath = dynamic(data, table)
+        facts = {"needed": needed, "runpath": runpath, "unresolved": unresolved(path)}
+        if full:
+            defined, undefined = symbols(data, table)
+            cuda = re.compile(r"^(nccl[A-Z]|cuda[A-Z]|cu[A-Z])")
+            facts["undefined"] = sorted(name for name in undefined if cuda.match(name))
+            facts["defined"] = sorted(name for name in defined if cuda.match(name))
+            facts["new_abi"] = sum("__cxx11" in name for name in undefined)
+            facts["old_abi"] = sum(bool(re.match(r"_ZNK?Ss", name) or "RKSs" in name) for name in undefined)
+            facts["kernels"] = kernels(data, table)
+    return facts
+
+
+def shared_objects(place):
+    if os.path.isfile(place):
+        return [place]
+    names = [os.path.join(place, name) for name in sorted(os.listdir(place))]
+    return [name for name in names if re.search(r"\.so(\.|$)", name) and not os.path.islink(name)]
+
+
+def extension_files(module):
+    """The shared objects of a Horovod extension, found without importing it."""
+    site = [os.path.join(folder, *module.split(".")) for folder in sys.path]
+    for folder in site:
+        if os.path.isdir(folder):
+            return [path for path in shared_objects(folder) if "mpi_lib" in os.path.basename(path)]
+    return []
+
+
+def main(modules):
+    facts = {"modules": {}, "libraries": {}}
+    for module in modules:
+        found = import_alone(module)
+        facts["modules"][module] = found
+        extension = module.startswith("horovod.")
+        paths = extension_files(module) if extension else []
+        for place in found.get("libraries", ()):
+            paths += shared_objects(place)
+        for path in paths:
+            facts["libraries"][path] = dict(library(path, extension), module=module)
+    return facts
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "w") as handle:
+        json.dump(main(sys.argv[2:]), handle, indent=1, sort_keys=True)

@@ -1,0 +1,131 @@
+"""Starts the other probes inside one container and sees to it that each leaves a JSON file.
+
+Runs inside the image with the image's own Python and imports nothing of Stackwright. A probe that
+crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
+Usage: run.py FOLDER PROBE…, where PROBE is one of
+  files, system, link=MODULE,…, built=EXTENSION, collective=EXTENSION/LAUNCHER (mpi or gloo), gpu=EXTENSION/N
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RANKS = 2
+LIMIT = {"files": 300, "system": 120, "link": 600, "built": 300, "collective": 300, "gpu": 600}
+"""Seconds."""
+TAIL = 2000
+"""Characters of output that are kept of a probe that failed."""
+
+
+def run(argv, limit, extra=None):
+    """Exit code and output of a program; at its limit it is killed with all that it started."""
+    with tempfile.TemporaryFile() as log:
+        try:
+            child = subprocess.Popen(
+                argv, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+                env=dict(os.environ, **(extra or {})),
+            )  # fmt: skip
+        except OSError as error:
+            return 127, "%s: %s" % (argv[0], error)
+        try:
+            code = child.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            code = 124
+        log.seek(0)
+        text = log.read().decode(errors="replace")
+    return code, text + ("\nno end after %d s" % limit if code == 124 else "")
+
+
+def program(name):
+    return [sys.executable, "-B", os.path.join(HERE, name + ".py")]
+
+
+def single(name, target, words, limit):
+    code, text = run([*program(name), target, *words], limit)
+    if code == 0 and os.path.exists(target):
+        return None
+    return {"error": "exit code %d" % code, "output": text[-TAIL:]}
+
+
+def mpi(count):
+    """Open MPI refuses root unless it is told twice; MPICH does not read these variables."""
+    extra = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi", "OMP_NUM_THREADS": "1",
+             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+             "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
+    _, version = run(["mpirun", "--version"], 60, extra)
+    openmpi = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in version else []
+    return ["mpirun", "-np", str(count), *openmpi], extra
+
+
+def gloo(count):
+    launcher = os.path.join(os.path.dirname(sys.executable), "horovodrun")
+    hosts = ["-H", "localhost:%d" % count, "--network-interfaces", "lo"]
+    return [launcher, "--gloo", "-np", str(count), *hosts], {"OMP_NUM_THREADS": "1"}
+
+
+def resolves(name):
+    """Horovod 0.28.1 makes its second Gloo device from the host's name, and crashes if that has no address
+    (gloo_context.cc, InitializeForProcessSet: the interface is not passed on)."""
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True
+
+
+LAUNCHERS = {"mpi": mpi, "gloo": gloo}
+
+
+def ranks(name, launcher, count, extension, limit):
+    """Start ``count`` processes of a probe and gather what each rank wrote."""
+    prefix, extra = LAUNCHERS[launcher](count)
+    with tempfile.TemporaryDirectory() as folder:
+        code, text = run(prefix + program(name) + [folder, extension], limit, extra)
+        found = []
+        for leaf in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, leaf)) as handle:
+                found.append(json.load(handle))
+    facts = {"argv": prefix, "asked": count, "code": code, "ranks": found}
+    if launcher == "gloo":
+        facts["hostname_resolves"] = resolves(socket.gethostname())
+    if code or not found:
+        facts.update(error="%s ended with exit code %d" % (prefix[0], code), output=text[-TAIL:])
+    return facts
+
+
+def probe(word, folder):
+    name, _, argument = word.partition("=")
+    leaf = word.replace("=", "-").replace("/", "-") if name != "link" else name
+    target = os.path.join(folder, leaf + ".json")
+    if name == "collective":
+        extension, launcher = argument.split("/")
+        facts = ranks(name, launcher, RANKS, extension, LIMIT[name])
+    elif name == "gpu":
+        extension, count = argument.split("/")
+        facts = ranks(name, "mpi", int(count), extension, LIMIT[name])
+    else:
+        facts = single(name, target, [item for item in argument.split(",") if item], LIMIT[name])
+    if facts is not None:
+        with open(target, "w") as handle:
+            json.dump(facts, handle, indent=1, sort_keys=True)
+
+
+def main(folder, words):
+    times = {}
+    for word in words:
+        start = time.time()
+        probe(word, folder)
+        times[word.split("=")[0] if word.startswith("link=") else word] = round(time.time() - start, 2)
+    with open(os.path.join(folder, "times-%d.json" % os.getuid()), "w") as handle:
+        json.dump(times, handle, indent=1, sort_keys=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,149 @@
+"""Facts about an image as its default user sees it: user, versions, packages, loader, environment.
+
+Runs inside the image with the image's own Python and imports nothing of Stackwright.
+Usage: system.py FACTS.json
+"""
+
+import json
+import os
+import platform
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+
+try:
+    from importlib import metadata
+except ImportError:  # before Python 3.8
+    metadata = None
+
+PROGRAMS = ("gcc", "g++", "mpirun", "sshd", "ssh", "tini", "nvcc", "horovodrun", "ucx_info", "ibv_devinfo")
+SBIN = "/usr/sbin:/sbin"
+"""sshd is a program of root, so it is not on the path of the default user."""
+
+
+def output(*argv):
+    """What a program prints, or None if it is absent or fails."""
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+
+
+def read(path):
+    try:
+        with open(path, errors="replace") as handle:
+            return handle.read()
+    except OSError:
+        return None
+
+
+def os_release():
+    pairs = re.findall(r'^(\w+)="?(.*?)"?$', read("/etc/os-release") or "", re.M)
+    return dict(pairs, debian_version=(read("/etc/debian_version") or "").strip())
+
+
+def user():
+    uid = os.getuid()
+    try:
+        entry = pwd.getpwuid(uid)
+        name, home = entry.pw_name, entry.pw_dir
+    except KeyError:
+        name, home = None, None
+    return {"uid": uid, "gid": os.getgid(), "name": name, "home": home}
+
+
+def distribution_packages():
+    text = output("dpkg-query", "-W", "-f", "${Package}\\t${Version}\\t${db:Status-Status}\\n")
+    if text is None:
+        return None
+    rows = [line.split("\t") for line in text.splitlines()]
+    return {name: version for name, version, status in rows if status == "installed"}
+
+
+def python_packages():
+    """Version by normalised name; a name that is installed twice has both versions, joined."""
+    found = {}
+    for package in metadata.distributions() if metadata else ():
+        name = re.sub(r"[-_.]+", "-", package.metadata["Name"] or "?").lower()
+        found.setdefault(name, set()).add(package.version)
+    return {name: " and ".join(sorted(versions)) for name, versions in found.items()}
+
+
+def compiler(program):
+    """The upstream version; -dumpfullversion is unknown to gcc before 7."""
+    full = output(program, "-dumpfullversion") or output(program, "-dumpversion")
+    return full.strip() if full else None
+
+
+def nvcc():
+    text = output("nvcc", "--version") or output("/usr/local/cuda/bin/nvcc", "--version")
+    release = re.search(r"release ([0-9.]+)", text or "")
+    return release.group(1) if release else None
+
+
+def driver_library():
+    """Every libcuda that the loader can reach, and by which way."""
+    reachable = []
+    for line in (output("/sbin/ldconfig", "-p") or "").splitlines():
+        match = re.match(r"\s*(libcuda\.so\S*) .*=> (\S+)", line)
+        if match:
+            reachable.append({"path": match.group(2), "way": "ld.so.cache"})
+    machine = platform.machine() + "-linux-gnu"
+    folders = [
+        ("standard folder", folder)
+        for folder in ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/lib/" + machine, "/usr/lib/" + machine)
+    ]
+    folders += [
+        ("LD_LIBRARY_PATH", folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder
+    ]
+    for way, folder in folders:
+        for name in ("libcuda.so", "libcuda.so.1"):
+            if os.path.exists(os.path.join(folder, name)):
+                reachable.append({"path": os.path.join(folder, name), "way": way})
+    for found in reachable:
+        found["bytes"] = os.path.getsize(found["path"]) if os.path.exists(found["path"]) else None
+    return {"reachable": reachable, "driver": os.path.exists("/proc/driver/nvidia/version")}
+
+
+def fabric():
+    """The user-space libraries of RDMA: without a provider NCCL falls back to TCP and says nothing."""
+    providers, ucx = [], []
+    for folder in ("/usr/lib/" + platform.machine() + "-linux-gnu", "/usr/lib64", "/usr/lib"):
+        below = os.path.join(folder, "libibverbs")
+        if os.path.isdir(below):
+            providers += [name for name in os.listdir(below) if name.endswith(".so")]
+        if os.path.isdir(folder):
+            ucx += [name for name in os.listdir(folder) if name.startswith("libucp.so")]
+    cache = output("/sbin/ldconfig", "-p") or ""
+    return {"providers": sorted(providers), "ucx": sorted(ucx), "ibverbs": "libibverbs.so.1" in cache}
+
+
+def main():
+    where = os.environ.get("PATH", os.defpath) + ":" + SBIN
+    row = read("/etc/stackwright/row.json")
+    return {
+        "os": os_release(),
+        "machine": platform.machine(),
+        "user": user(),
+        "python": {"version": platform.python_version(), "executable": sys.executable, "prefix": sys.prefix},
+        "programs": {name: shutil.which(name, path=where) for name in PROGRAMS},
+        "gcc": compiler("gcc"),
+        "g++": compiler("g++"),
+        "mpirun": output("mpirun", "--version"),
+        "nvcc": nvcc(),
+        "environment": dict(os.environ),
+        "distribution_packages": distribution_packages(),
+        "python_packages": python_packages(),
+        "driver_library": driver_library(),
+        "fabric": fabric(),
+        "headers": os.path.exists(os.path.join(__import__("sysconfig").get_path("include"), "Python.h")),
+        "row": row,
+    }
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "w") as handle:
+        json.dump(main(), handle, indent=1, sort_keys=True)

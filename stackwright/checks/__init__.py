@@ -1,0 +1,1 @@
+"""The checks of an image, as tables by subject. ``verify`` puts them together."""

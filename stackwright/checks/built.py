@@ -1,0 +1,111 @@
+"""Checks of what each Horovod extension was compiled with, and of the libraries that it loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stackwright.checks.rule import Facts, Finding, Rule, finding, listed, numbers, per_extension, take
+from stackwright.model import Stack, Tier
+
+METADATA = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
+"""Framework -> its name in Horovod's metadata.json."""
+
+
+def with_(what: str, question: str) -> Callable[[Stack, Facts], Finding]:
+    def judge(stack: Stack, facts: Facts) -> Finding:
+        answers = per_extension(stack, facts, question)
+        return finding(f"horovod.{name} was built without {what}" for name, yes in answers.items() if not yes)
+
+    return judge
+
+
+def nccl(stack: Stack, facts: Facts) -> Finding:
+    problems = []
+    for name, code in per_extension(stack, facts, "nccl_built").items():
+        if not code:
+            problems.append(f"horovod.{name} was built without NCCL")
+        elif code != stack.nccl_code:
+            problems.append(f"horovod.{name} was built with NCCL {code}, the row's is {stack.nccl_code}")
+    return finding(problems, str(stack.nccl_code))
+
+
+def against(stack: Stack, facts: Facts) -> Finding:
+    """Horovod checks this itself, but only after an import has failed for another reason."""
+    problems, seen = [], []
+    for name in stack.extensions:
+        compiled = (take(facts, "built", name, "metadata") or {}).get(METADATA[name])
+        present = take(facts, "link", "modules", name).get("version")
+        seen.append(f"{name} {compiled}")
+        if not compiled:
+            problems.append(f"Horovod's metadata.json does not name {METADATA[name]}")
+        elif present is not None and compiled.partition("+")[0] != present.partition("+")[0]:
+            problems.append(f"horovod.{name} was compiled against {compiled}, the image has {present}")
+    return finding(problems, listed(seen))
+
+
+def _library(
+    what: str, name: str, decode: Callable[[int], tuple[int, ...]], wanted: Callable[[Stack], str]
+) -> Callable[[Stack, Facts], Finding]:
+    """A library's own answer against the row's, and the wheel that brought it against both."""
+
+    def judge(stack: Stack, facts: Facts) -> Finding:
+        problems, seen = [], set()
+        for extension, found in per_extension(stack, facts, "libraries", name).items():
+            if found is None:
+                problems.append(f"horovod.{extension} loads no {what}")
+                continue
+            version = decode(found["version"])
+            row = numbers(wanted(stack))
+            shown = ".".join(str(part) for part in version)
+            seen.add(shown)
+            if version[: len(row)] != row[: len(version)]:
+                problems.append(f"the row declares {what} {wanted(stack)}, horovod.{extension} loads {shown}")
+            wheel = (found["owner"] or "").rpartition(" ")[2]
+            if wheel and numbers(wheel)[: len(row)] != row:
+                problems.append(f"the row declares {what} {wanted(stack)}, the file is of {found['owner']}")
+        return finding(problems, listed(sorted(seen)))
+
+    return judge
+
+
+def cuda_version(code: int) -> tuple[int, ...]:
+    """CUDART_VERSION: 12040 is 12.4."""
+    return code // 1000, code % 1000 // 10
+
+
+def cudnn_version(code: int) -> tuple[int, ...]:
+    """CUDNN_VERSION: 90100 is 9.1.0; before cuDNN 9 the major counts thousands, 8902 is 8.9.2."""
+    if code >= 90000:
+        return code // 10000, code % 10000 // 100, code % 100
+    return code // 1000, code % 1000 // 100, code % 100
+
+
+def nccl_version(code: int) -> tuple[int, ...]:
+    """NCCL_VERSION_CODE: 22105 is 2.21.5; before 2.9 the major counts thousands, 2708 is 2.7.8."""
+    if code >= 10000:
+        return code // 10000, code % 10000 // 100, code % 100
+    return code // 1000, code % 1000 // 100, code % 100
+
+
+B = Tier.BUILT
+RULES = (
+    Rule(id="built.mpi", tier=B, judge=with_("MPI", "mpi_built"),
+         why="mpirun and srun need Horovod with MPI; without it they start N trainings of one rank."),
+    Rule(id="built.gloo", tier=B, judge=with_("Gloo", "gloo_built"),
+         why="horovodrun without MPI and elastic training need Horovod with Gloo."),
+    Rule(id="built.nccl", tier=B, judge=nccl,
+         why="Without NCCL the GPUs exchange through main memory; with another NCCL the calls do not fit."),
+    Rule(id="built.cuda", tier=B, judge=with_("CUDA", "cuda_built"),
+         why="Horovod without CUDA copies every tensor to the CPU and back."),
+    Rule(id="built.against", tier=B, judge=against,
+         why="An extension fits only the framework version that it was compiled against."),
+    Rule(id="declared.cuda-runtime", tier=B,
+         judge=_library("CUDA runtime", "cudart", cuda_version, lambda stack: stack.cuda_runtime),
+         why="The CUDA runtime that the extension loads is the row's."),
+    Rule(id="declared.cudnn", tier=B,
+         judge=_library("cuDNN", "cudnn", cudnn_version, lambda stack: stack.cudnn),
+         why="The cuDNN that the framework loads is the row's."),
+    Rule(id="declared.nccl", tier=B,
+         judge=_library("NCCL", "nccl", nccl_version, lambda stack: stack.nccl),
+         why="The NCCL that the extension loads is the row's."),
+)  # fmt: skip

@@ -1,0 +1,187 @@
+"""Checks of what the frameworks and Horovod's extensions load, each in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stackwright.checks.rule import Facts, Finding, MissingFact, Rule, finding, listed, same_release, take
+from stackwright.model import Stack, Tier
+
+DRIVER = "libcuda.so.1"
+"""Not in an image: the driver's own is given to the container when it starts."""
+MPI_LIBRARY = {"openmpi": "libmpi", "mpich": "libmpich"}
+
+
+def modules(stack: Stack) -> tuple[str, ...]:
+    """What is imported, each in a fresh process."""
+    return (*stack.modules, *(f"horovod.{name}" for name in stack.extensions))
+
+
+def _mapped(stack: Stack, facts: Facts, library: str) -> dict[str, list[str]]:
+    return {name: _maps(facts, name).get(library, []) for name in modules(stack)}
+
+
+def _maps(facts: Facts, module: str) -> Mapping[str, list[str]]:
+    """A module that could not be imported maps nothing; the check of imports says so."""
+    document = take(facts, "link", "modules", module)
+    found: Mapping[str, list[str]] = {} if document.get("error") else take(document, "mapped")
+    return found
+
+
+def _libraries(stack: Stack, facts: Facts) -> dict[str, Mapping[str, Any]]:
+    return dict(take(facts, "link", "libraries"))
+
+
+def _extensions(stack: Stack, facts: Facts) -> dict[str, Mapping[str, Any]]:
+    """The shared object of each Horovod extension, by extension."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in stack.extensions:
+        every = [one for one in _libraries(stack, facts).values() if one.get("module") == f"horovod.{name}"]
+        if not every:
+            raise MissingFact(f"horovod.{name} has no shared object")
+        found[name] = every[0]
+    return found
+
+
+def imports(stack: Stack, facts: Facts) -> Finding:
+    errors = {name: take(facts, "link", "modules", name, "error") for name in modules(stack)}
+    return finding((f"{name}: {error}" for name, error in errors.items() if error), listed(errors))
+
+
+def unresolved(stack: Stack, facts: Facts) -> Finding:
+    found = _libraries(stack, facts)
+    if not found:
+        return finding(["no shared object was looked at"])
+    missing = {path: [name for name in one["unresolved"] if name != DRIVER] for path, one in found.items()}
+    problems = [f"{path} needs {listed(names)}" for path, names in missing.items() if names]
+    return finding(problems, f"{len(found)} shared objects")
+
+
+def only_one(library: str) -> Callable[[Stack, Facts], Finding]:
+    """Exactly one file of the library over all processes: a second one is a second set of its state."""
+
+    def judge(stack: Stack, facts: Facts) -> Finding:
+        by_module = _mapped(stack, facts, library)
+        files = sorted({path for paths in by_module.values() for path in paths})
+        if len(files) == 1:
+            return finding((), files[0])
+        if not files:
+            return finding([f"no process maps {library}"])
+        who = [f"{name} maps {' and '.join(paths)}" for name, paths in by_module.items() if paths]
+        return finding([f"{len(files)} files: {'; '.join(who)}"])
+
+    return judge
+
+
+def shared(stack: Stack, facts: Facts) -> Finding:
+    """Calls into NCCL and the CUDA runtime leave the extension: a static copy has no undefined symbol.
+
+    An extension that says itself that it was built without one of them has nothing to call.
+    """
+    problems = []
+    for name, one in _extensions(stack, facts).items():
+        answers = facts.get("built", {}).get(name, {})
+        for what, library, symbol in (("nccl", "libnccl.", "nccl"), ("cuda", "libcudart.", "cuda")):
+            if answers.get(f"{what}_built") == 0:
+                continue
+            outside = any(entry.startswith(symbol) for entry in one["undefined"])
+            linked = any(entry.startswith(library) for entry in one["needed"])
+            if not outside or not linked:
+                problems.append(f"horovod.{name} does not call into a shared {library}so")
+    return finding(problems)
+
+
+def abi(stack: Stack, facts: Facts) -> Finding:
+    problems, seen = [], []
+    for name, one in _extensions(stack, facts).items():
+        new = take(facts, "link", "modules", name).get("cxx11_abi")
+        if new is None:
+            continue
+        wrong, right = ("old_abi", "new_abi") if new else ("new_abi", "old_abi")
+        seen.append(f"{name} {'new' if new else 'old'}")
+        if one[wrong] or not one[right]:
+            problems.append(
+                f"{name} has the {'new' if new else 'old'} C++ ABI, and horovod.{name} asks for "
+                f"{one['new_abi']} symbols of the new and {one['old_abi']} of the old one"
+            )
+    return finding(problems, listed(seen))
+
+
+def mpi(stack: Stack, facts: Facts) -> Finding:
+    wanted = MPI_LIBRARY[stack.mpi.flavour]
+    problems = []
+    for name in stack.extensions:
+        found = _maps(facts, f"horovod.{name}")
+        maps = [library for library in MPI_LIBRARY.values() if library in found]
+        if maps and maps != [wanted]:
+            problems.append(f"horovod.{name} maps {' and '.join(maps)}, the row's MPI is {wanted}")
+    return finding(problems, wanted)
+
+
+def leftover(stack: Stack, facts: Facts) -> Finding:
+    """A second copy that nothing loads yet; one that is loaded is the business of the checks above."""
+    if stack.flavour == "devel":
+        return finding((), "a devel image ships the toolkit")
+    used = {path for name in modules(stack) for paths in _maps(facts, name).values() for path in paths}
+    extra = [path for path in take(facts, "files", "cuda_libraries") if path not in used]
+    return finding(f"{path} is loaded by nothing" for path in extra)
+
+
+def stub(stack: Stack, facts: Facts) -> Finding:
+    problems = [
+        f"{path} looks for libraries in {folder}"
+        for path, one in _libraries(stack, facts).items()
+        for folder in one["runpath"].split(":")
+        if "stubs" in folder.split("/")
+    ]
+    return finding(problems)
+
+
+def architectures(stack: Stack, facts: Facts) -> Finding:
+    problems, seen = [], []
+    for name, one in _extensions(stack, facts).items():
+        missing = [arch for arch in stack.gpu_arch if arch not in one["kernels"]["sm"]]
+        seen.append(f"horovod.{name}: {' '.join(one['kernels']['sm'])}")
+        if missing:
+            problems.append(f"horovod.{name} has no kernels for {listed(missing)}, only for {seen[-1]}")
+    return finding(problems, "; ".join(seen))
+
+
+def frameworks(stack: Stack, facts: Facts) -> Finding:
+    problems, seen = [], []
+    for name, version in stack.frameworks:
+        found = take(facts, "link", "modules", name).get("version")
+        seen.append(f"{name} {found}")
+        if found is None or not same_release(version, found):
+            problems.append(f"the row declares {name} {version}, the image has {found or 'none'}")
+    return finding(problems, listed(seen))
+
+
+L = Tier.LINK
+RULES = (
+    Rule(id="link.import", tier=L, judge=imports,
+         why="Each framework and each Horovod extension can be imported on its own."),
+    Rule(id="link.unresolved", tier=L, judge=unresolved,
+         why="Every library that a shared object needs is in the image, but for the driver's."),
+    Rule(id="link.one-nccl", tier=L, judge=only_one("libnccl"),
+         why="Two NCCL libraries in one image do not share communicators, and hang or crash."),
+    Rule(id="link.one-cudart", tier=L, judge=only_one("libcudart"),
+         why="Two CUDA runtimes in one image do not share streams, and the second may not fit the driver."),
+    Rule(id="link.one-cudnn", tier=L, judge=only_one("libcudnn"),
+         why="Two cuDNN libraries mix up their parts, which are loaded by name at run time."),
+    Rule(id="link.shared", tier=L, judge=shared,
+         why="NCCL or the CUDA runtime linked into an extension is a second copy that no list shows."),
+    Rule(id="link.cxx-abi", tier=L, judge=abi,
+         why="Strings of the old and of the new C++ ABI do not fit together and corrupt memory."),
+    Rule(id="link.mpi", tier=L, judge=mpi,
+         why="The extension loads the MPI that mpirun belongs to; another starts N times rank 0 of 1."),
+    Rule(id="link.leftover-cuda", tier=L, judge=leftover,
+         why="A second NCCL, CUDA runtime or cuDNN that nothing loads waits for a changed search path."),
+    Rule(id="link.stub-path", tier=L, judge=stub,
+         why="A library that searches a folder of stubs finds the stub libcuda before the driver's."),
+    Rule(id="declared.gpu-arch", tier=L, judge=architectures,
+         why="Horovod's own kernels exist for each GPU architecture of the row."),
+    Rule(id="declared.frameworks", tier=L, judge=frameworks,
+         why="Each framework that is imported has the version that the row declares."),
+)  # fmt: skip

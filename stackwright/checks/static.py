@@ -1,0 +1,255 @@
+"""Checks of files, user, programs, environment and labels: nothing is loaded for them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, declared, finding, listed, numbers, take
+from stackwright.model import Stack, Tier
+
+ROW_LABEL = "org.stackwright.row"
+STACK_LABEL = "org.stackwright.stack"
+OCI_LABELS = tuple(
+    f"org.opencontainers.image.{name}" for name in ("title", "description", "version", "base.name")
+)
+STACK_KEYS = ("id", "python", "cuda", "nccl", "horovod", "mpi", "frameworks", "flavour")
+"""What the JSON of the row has to name at least; whatever else it names has to be right too."""
+APPTAINER_LIBRARIES = "/.singularity.d/libs"
+"""Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""
+PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy")
+WHEEL = re.compile(r"/site-packages/")
+"""Some wheels carry keys for their own tests. They are public, and a wheel's files are pinned by hash."""
+
+
+def scan(stack: Stack, facts: Facts) -> Finding:
+    unreadable = take(facts, "files", "unreadable")
+    return finding(
+        [f"{len(unreadable)} folders could not be read: {listed(unreadable)}"] if unreadable else [],
+        f"{take(facts, 'files', 'files')} files",
+    )
+
+
+def host_key(stack: Stack, facts: Facts) -> Finding:
+    return finding(f"{path} is a host key of sshd" for path in take(facts, "files", "host_keys"))
+
+
+def private_key(stack: Stack, facts: Facts) -> Finding:
+    hosts = set(take(facts, "files", "host_keys"))
+    keys = [key["path"] for key in take(facts, "files", "private_keys")]
+    other = [path for path in keys if path not in hosts and not WHEEL.search(path)]
+    return finding(f"{path} is a private key" for path in other)
+
+
+def site_ca(stack: Stack, facts: Facts) -> Finding:
+    found = take(facts, "files", "authorities")
+    problems = [f"{path} is not from the distribution" for path in found["local"]]
+    if found["extra"]:
+        problems.append(f"{len(found['extra'])} certificates of {found['bundle']} are not the distribution's")
+    return finding(problems, f"{found['count']} certificates, all of the distribution")
+
+
+def _left(facts: Facts, names: Iterable[str]) -> Finding:
+    found = [entry for name in names for entry in take(facts, "files", "leftovers", name)]
+    total = sum(entry["bytes"] for entry in found)
+    paths = [entry["path"] for entry in found]
+    return finding([f"{len(paths)} files, {total} bytes: {listed(paths)}"] if paths else [])
+
+
+def pip_cache(stack: Stack, facts: Facts) -> Finding:
+    return _left(facts, ("pip_cache",))
+
+
+def apt_cache(stack: Stack, facts: Facts) -> Finding:
+    return _left(facts, ("apt_archives", "apt_lists"))
+
+
+def site_config(stack: Stack, facts: Facts) -> Finding:
+    return _left(facts, ("pip_config", "apt_sources", "apt_proxy"))
+
+
+def proxy(stack: Stack, facts: Facts) -> Finding:
+    """Of the image and not of the container: the engine can give a container the host's proxies."""
+    names = [entry.partition("=")[0] for entry in take(facts, "image", "Config", "Env") or ()]
+    return finding(f"the image sets {name}" for name in names if PROXY.fullmatch(name))
+
+
+def stub(stack: Stack, facts: Facts) -> Finding:
+    """Where the driver was given to the container its own libcuda is there, and is no stub."""
+    found = take(facts, "system", "driver_library")
+    problems = [] if found["driver"] else [f"{one['path']} by {one['way']}" for one in found["reachable"]]
+    return finding(problems, "the driver's own" if found["driver"] else "no libcuda on the loader's path")
+
+
+def library_path(stack: Stack, facts: Facts) -> Finding:
+    value = take(facts, "system", "environment").get("LD_LIBRARY_PATH", "")
+    folders = [folder for folder in value.split(":") if folder and folder != APPTAINER_LIBRARIES]
+    return finding([f"LD_LIBRARY_PATH is {':'.join(folders)}"] if folders else [])
+
+
+def user(stack: Stack, facts: Facts) -> Finding:
+    who = take(facts, "system", "user")
+    problems = ["the image's default user is root"] if who["uid"] == 0 else []
+    if not who["name"]:
+        problems.append(f"user {who['uid']} has no name, and ssh refuses a user without one")
+    return finding(problems, f"{who['name']} ({who['uid']}:{who['gid']})")
+
+
+def init(stack: Stack, facts: Facts) -> Finding:
+    path = take(facts, "system", "programs", "tini")
+    return finding([] if path else ["there is no tini in the image"], str(path))
+
+
+def entrypoint(stack: Stack, facts: Facts) -> Finding:
+    words = take(facts, "image", "Config", "Entrypoint") or []
+    right = bool(words) and words[0].rsplit("/", 1)[-1] == "tini"
+    return finding([] if right else [f"the entry point is {words or 'empty'} and not tini"], " ".join(words))
+
+
+def ssh(stack: Stack, facts: Facts) -> Finding:
+    programs = take(facts, "system", "programs")
+    return finding(f"there is no {name}" for name in ("ssh", "sshd") if not programs[name])
+
+
+def rdma(stack: Stack, facts: Facts) -> Finding:
+    fabric = take(facts, "system", "fabric")
+    problems = [] if fabric["ibverbs"] else ["the loader knows no libibverbs.so.1"]
+    problems += [] if fabric["providers"] else ["there is no provider of libibverbs"]
+    problems += [] if fabric["ucx"] else ["there is no libucp.so (UCX)"]
+    return finding(problems, f"{len(fabric['providers'])} providers")
+
+
+def compiler(stack: Stack, facts: Facts) -> Finding:
+    programs = take(facts, "system", "programs")
+    problems = [f"there is no {name}" for name in ("gcc", "g++") if not programs[name]]
+    problems += [] if take(facts, "system", "headers") else ["there is no Python.h"]
+    return finding(problems)
+
+
+def nvcc(stack: Stack, facts: Facts) -> Finding:
+    paths = take(facts, "files", "nvcc")
+    if stack.flavour == "runtime":
+        return finding(f"{path} is in a runtime image" for path in paths)
+    release = take(facts, "system", "nvcc")
+    return declared("nvcc", stack.cuda, release)
+
+
+def environment(stack: Stack, facts: Facts) -> Finding:
+    values = take(facts, "system", "environment")
+    problems = [
+        f"{name} is not set" for name in ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+        if not values.get(name)
+    ]  # fmt: skip
+    require = values.get("NVIDIA_REQUIRE_CUDA", "")
+    floor = re.match(r"cuda>=(\d+(?:\.\d+)*)", require)
+    runtime = numbers(stack.cuda_runtime)[:2]
+    if not floor:
+        problems.append(f"NVIDIA_REQUIRE_CUDA is {require!r} and names no lowest CUDA")
+    elif numbers(floor[1])[0] != runtime[0] or numbers(floor[1]) > runtime:
+        problems.append(f"NVIDIA_REQUIRE_CUDA is {require!r} for an image of CUDA {stack.cuda_runtime}")
+    return finding(problems, require)
+
+
+def labels(facts: Facts) -> Mapping[str, str]:
+    """Of the image in Docker, of the file in a SIF."""
+    if "labels" in facts:
+        found: Mapping[str, str] = take(facts, "labels")
+        return found
+    return take(facts, "image", "Config", "Labels") or {}
+
+
+def oci_labels(stack: Stack, facts: Facts) -> Finding:
+    found = labels(facts)
+    return finding(f"the label {name} is missing" for name in OCI_LABELS if not found.get(name))
+
+
+def row_label(stack: Stack, facts: Facts) -> Finding:
+    value = labels(facts).get(ROW_LABEL)
+    return finding(
+        [] if value == stack.id else [f"{ROW_LABEL} is {value!r}, the row {stack.id!r}"], str(value)
+    )
+
+
+def _parse(text: str | None) -> Any:
+    try:
+        return json.loads(text or "")
+    except ValueError:
+        return None
+
+
+def row_file(stack: Stack, facts: Facts) -> Finding:
+    """The same document in the label and in the image's file, so that either can be trusted."""
+    inside, label = _parse(take(facts, "system", "row")), _parse(labels(facts).get(STACK_LABEL))
+    if inside is None:
+        return finding(["/etc/stackwright/row.json is absent or is no JSON"])
+    return finding([] if inside == label else [f"/etc/stackwright/row.json is not the label {STACK_LABEL}"])
+
+
+def stack_label(stack: Stack, facts: Facts) -> Finding:
+    document = _parse(labels(facts).get(STACK_LABEL))
+    if not isinstance(document, Mapping):
+        return finding([f"the label {STACK_LABEL} is absent or is no JSON object"])
+    wanted = json.loads(json.dumps(asdict(stack)))
+    wanted["frameworks"] = dict(stack.frameworks)
+    problems = [f"it does not name {key}" for key in STACK_KEYS if key not in document]
+    for key in sorted(set(document) & set(wanted)):
+        seen = document[key]
+        if key == "frameworks" and isinstance(seen, list):
+            seen = dict(seen)
+        if key in ("lock", "base"):
+            continue
+        if seen != wanted[key]:
+            problems.append(f"{key} is {seen!r} and not {wanted[key]!r}")
+    return finding(problems)
+
+
+S = Tier.STATIC
+RULES = (
+    Rule(id="static.scan", tier=S, judge=scan, worlds=DOCKER,
+         why="Every folder was read, so what the other checks did not find is not there."),
+    Rule(id="static.host-key", tier=S, judge=host_key,
+         why="A host key of sshd inside an image is known to everyone who pulls it."),
+    Rule(id="static.private-key", tier=S, judge=private_key,
+         why="A private key inside an image opens the cluster to everyone who pulls it."),
+    Rule(id="static.site-ca", tier=S, judge=site_ca,
+         why="A certificate authority of the build site must not be trusted by whoever runs the image."),
+    Rule(id="static.pip-cache", tier=S, judge=pip_cache,
+         why="A cache of pip or uv makes the image larger and is never read again."),
+    Rule(id="static.apt-cache", tier=S, judge=apt_cache,
+         why="Package archives and lists make the image larger and are stale the next day."),
+    Rule(id="static.site-config", tier=S, judge=site_config,
+         why="Mirrors, indexes and passwords of the build site must not travel with the image."),
+    Rule(id="static.proxy", tier=S, judge=proxy, worlds=DOCKER,
+         why="A proxy of the build site breaks the network of whoever runs the image."),
+    Rule(id="static.libcuda-stub", tier=S, judge=stub,
+         why="A stub libcuda on the loader's path hides the driver, and CUDA then reports no device."),
+    Rule(id="static.library-path", tier=S, judge=library_path,
+         why="LD_LIBRARY_PATH is overwritten by the modules of an HPC site, so nothing may need it."),
+    Rule(id="static.user", tier=S, judge=user, worlds=DOCKER,
+         why="A container that is root by default can write to what it mounts as root."),
+    Rule(id="static.init", tier=S, judge=init,
+         why="Without an init the processes that a training leaves behind are never reaped."),
+    Rule(id="static.entrypoint", tier=S, judge=entrypoint, worlds=DOCKER,
+         why="The init works only as the first process of the container."),
+    Rule(id="static.ssh", tier=S, judge=ssh,
+         why="mpirun and horovodrun reach other nodes by OpenSSH."),
+    Rule(id="static.rdma", tier=S, judge=rdma,
+         why="Without the user-space libraries of RDMA, NCCL falls back to TCP and says nothing."),
+    Rule(id="static.compiler", tier=S, judge=compiler,
+         why="torch.compile and Triton compile at run time and need gcc, g++ and Python's headers."),
+    Rule(id="static.nvcc", tier=S, judge=nvcc,
+         why="A runtime image ships no CUDA compiler (5 GB), a devel image ships the row's."),
+    Rule(id="static.environment", tier=S, judge=environment,
+         why="NVIDIA's runtime reads from these variables what to mount and which driver is too old."),
+    Rule(id="static.oci-labels", tier=S, judge=oci_labels,
+         why="Registries and scanners show these labels."),
+    Rule(id="static.row-label", tier=S, judge=row_label,
+         why="The label names the row that the image was made from."),
+    Rule(id="static.stack-label", tier=S, judge=stack_label,
+         why="The label holds the row with all its versions, and they are those of this row."),
+    Rule(id="static.row-file", tier=S, judge=row_file,
+         why="Who is inside the image reads the same row as who inspects it from outside."),
+)  # fmt: skip
