@@ -191,11 +191,14 @@ _ADAPTER = TypeAdapter(Record)
 
 
 def flatten(row: Mapping[str, object], prefix: str = "") -> tuple[tuple[str, str], ...]:
-    """A row as pairs of text: ``{"mpi": {"version": "5"}}`` is ("mpi.version", "5"); None is left out."""
+    """A row as pairs of text: ``{"mpi": {"version": "5"}}`` is ("mpi.version", "5"); None is left out.
+
+    ``frameworks`` is not part of a name: a framework is called as in the matrix, "torch".
+    """
     pairs: list[tuple[str, str]] = []
     for name, value in row.items():
         if isinstance(value, Mapping):
-            pairs += flatten(value, f"{prefix}{name}.")
+            pairs += flatten(value, prefix if name == "frameworks" else f"{prefix}{name}.")
         elif isinstance(value, bool):
             pairs.append((prefix + name, str(value).lower()))
         elif isinstance(value, (tuple, list)):

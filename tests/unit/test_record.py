@@ -232,7 +232,7 @@ def test_closing_is_in_universal_time_and_entering_opens_again() -> None:
 
 def test_flatten_gives_each_value_one_name() -> None:
     row = {
-        "torch": "2.8.0", "keras": None, "mpi": {"flavour": "openmpi", "version": "5.0.7"},
+        "frameworks": {"torch": "2.8.0"}, "keras": None, "mpi": {"flavour": "openmpi", "version": "5.0.7"},
         "gpu_arch": ("8.0", "9.0"), "test_on_gpu": False, "nccl_code": 22703,
     }  # fmt: skip
     assert records.flatten(row) == (

@@ -1,0 +1,151 @@
+"""Records for a person: a table for a terminal, text for CI, and one page for a browser."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.box import ASCII, SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from stackwright.errors import RecordError
+from stackwright.model import Check, Outcome, Rejection, Tier
+from stackwright.page import page
+from stackwright.record import Phase, Record, newest
+from stackwright.standing import (
+    WORLDS,
+    State,
+    TierCell,
+    clean,
+    duration,
+    ending,
+    key_versions,
+    not_run,
+    plural,
+    size,
+    state,
+    tier_cells,
+)
+
+MARKS = {Outcome.PASSED: "✔", Outcome.FAILED: "✘", Outcome.NOT_RUN: "\N{EN DASH}"}
+STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.NOT_RUN: "yellow"}
+
+
+def table(records: Iterable[Record], rejections: Sequence[Rejection], *, plain: bool = False) -> Table:
+    """The newest record of each row, a line per world. ``plain``: words in ASCII for a dumb terminal."""
+    chosen = newest(records)
+    result = Table(
+        box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, plain),
+        caption_justify="left", caption_style="", title_justify="left", pad_edge=False,
+    )  # fmt: skip
+    result.add_column("row", overflow="fold")
+    result.add_column("world", no_wrap=True)
+    for tier in Tier:
+        result.add_column(tier.value, justify="left" if plain else "center", no_wrap=True)
+    result.add_column("size", justify="right", no_wrap=True)
+    result.add_column("time", justify="right", no_wrap=True)
+    for record in chosen:
+        for world in WORLDS:
+            first = (
+                Text(clean(record.row), "bold") if world == WORLDS[0] else Text(key_versions(record), "dim")
+            )
+            marks = [_mark(cell.outcome, plain) for cell in tier_cells(record, world)]
+            result.add_row(first, world, *marks, _size(record, world), _time(record, world))
+        result.add_section()
+    return result
+
+
+def summary(records: Iterable[Record]) -> str:
+    """The newest record of each row as plain text: outcomes, reasons, sizes, times; counts at the end."""
+    chosen = newest(records)
+    lines = [line for record in chosen for line in _row_lines(record)]
+    counts = {kind: sum(state(record) is kind for record in chosen) for kind in State}
+    told = ", ".join(f"{count} {kind.value}" for kind, count in counts.items() if count)
+    return "\n".join([*lines, f"{plural(len(chosen), 'row')}: {told or 'nothing was built'}"]) + "\n"
+
+
+def write_page(
+    records: Iterable[Record], rejections: Sequence[Rejection], path: Path, *, at: datetime | None = None
+) -> Path:
+    """One HTML file that needs nothing beside it, replaced as a whole. ``at`` is when it is made: now."""
+    text = page(tuple(records), rejections, at or datetime.now(UTC))
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.write_text(text, encoding="utf-8", errors="replace")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        hint = "check that the folder can be written and that the disk is not full"
+        raise RecordError(f"cannot be written: {error.strerror}", place=str(path), hint=hint) from error
+    return path
+
+
+# -- parts ---
+
+
+def _mark(outcome: Outcome, plain: bool) -> Text:
+    return Text(outcome.value if plain else MARKS[outcome], "" if plain else STYLES[outcome])
+
+
+def _size(record: Record, world: str) -> str:
+    file = record.image if world == "docker" else record.sif
+    return size(file.bytes) if file else ""
+
+
+def _time(record: Record, world: str) -> str:
+    seconds = record.seconds(Phase.BUILD if world == "docker" else Phase.SIF)
+    return "" if seconds is None else duration(seconds)
+
+
+def _caption(records: Sequence[Record], rejections: Sequence[Rejection], plain: bool) -> Text:
+    legend = "" if plain else "  ".join(f"{mark} {outcome.value}" for outcome, mark in MARKS.items())
+    lines = [line for record in records for line in _troubles(record)]
+    lines += [_rejected(rejection) for rejection in rejections]
+    return Text("\n".join([legend, *lines] if legend else lines))
+
+
+def _troubles(record: Record) -> list[str]:
+    """What a person must know beside the marks: failed checks, tiers not run, an end before the end."""
+    row = clean(record.row)
+    lines = [f"{row}: {ending(record)}"] if ending(record) else []
+    for verdict in record.verdicts:
+        lines += [f"{row}: {_failed(verdict.world, check)}" for check in verdict.failed]
+    lines += [f"{row}: not run: {what}: {reason}" for reason, what in not_run(record).items()]
+    return lines
+
+
+def _failed(world: str, check: Check) -> str:
+    return f"failed: {world} {check.tier.value} {clean(check.id)}: {clean(check.detail)}"
+
+
+def _rejected(rejection: Rejection) -> str:
+    clash = ", ".join(f"{name} {value}" for name, value in rejection.clash)
+    nearest = f"; nearest that works: {rejection.nearest}" if rejection.nearest else ""
+    return clean(f"{rejection.id}: rejected by {rejection.rule} ({clash}): {rejection.reason}{nearest}")
+
+
+def _row_lines(record: Record) -> list[str]:
+    lines = [f"{clean(record.row)}: {state(record).value}", f"  {key_versions(record)}"]
+    for world in WORLDS:
+        cells = ", ".join(_told(cell) for cell in tier_cells(record, world))
+        lines.append(f"  {world:<6}  {cells}")
+    pairs = (
+        ("image", _size(record, "docker")),
+        ("sif", _size(record, "sif")),
+        ("build", _time(record, "docker")),
+    )
+    numbers = ", ".join(f"{name} {text}" for name, text in pairs if text)
+    troubles = [line.removeprefix(f"{clean(record.row)}: ") for line in _troubles(record)]
+    return [*lines, *([f"  {numbers}"] if numbers else []), *(f"  {line}" for line in troubles)]
+
+
+def _told(cell: TierCell) -> str:
+    count = f" ({cell.passed} of {len(cell.checks)})" if cell.checks else ""
+    return f"{cell.tier.value} {cell.outcome.value}{count}"

@@ -1,0 +1,145 @@
+"""The page: nothing is green that did not run, and nothing from outside steers it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, rejected
+
+from stackwright.errors import RecordError
+from stackwright.model import Check, Outcome, Rejection, Tier, Verdict
+from stackwright.page import TIERS, page
+from stackwright.record import Component, Image, Layer, Status, Step
+from stackwright.report import write_page
+from stackwright.standing import size, tier_cells
+
+
+class Elements(HTMLParser):
+    """Every tag with its attributes, and that each tag which is opened is closed in order."""
+
+    VOID = ("meta", "link", "br", "path", "circle", "rect", "use")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_the_page_shows_every_part_of_a_row() -> None:
+    text = page((built(), broken()), [rejected()], NOON)
+    for part in (
+        "1 of 2 images needs attention", "2026-03-02 06:00 UTC", NO_GPU, "differs", "2.26.2", "nvidia/cudnn",
+        "everything else", "Slowest build steps", "cached", "docker run --rm --gpus all",
+        "apptainer exec --nv", "one-cuda", "Nearest that works", "28.5.2", "25.2 GB memory", *TIERS.values(),
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_nothing_is_green_that_did_not_run() -> None:
+    """Each of the cells at a glance carries the class, the word and the shape of its own outcome."""
+    text = page((built(), broken()), [], NOON)
+    glance = text[text.index('class="glance"') : text.index("</table>")]
+    cells = re.findall(
+        r'<span class="cell ([\w-]+)"><svg[^>]*><use href="#i-([\w-]+)"/></svg><span>([^<]+)', glance
+    )
+    expected = [cell for record in (built(), broken()) for world in ("docker", "sif")
+                for cell in tier_cells(record, world)]  # fmt: skip
+    words = [cell.outcome.value for cell in expected]
+    assert cells == [(word.replace(" ", "-"), word.replace(" ", "-"), word) for word in words]
+    assert words.count("not run") == 8
+
+
+def test_the_page_needs_nothing_from_outside() -> None:
+    text = page((built(), broken(), all_passed()), [rejected()], NOON)
+    for tag, attributes in Elements(text).seen:
+        assert tag not in ("script", "img", "iframe", "object", "embed", "base", "form")
+        for name, value in attributes.items():
+            assert not name.startswith("on") and name not in ("src", "srcset", "action", "ping")
+            if name == "href":
+                outside = tag == "a" and attributes.get("rel") == "noreferrer"
+                assert value is not None and (outside or value.startswith("#") or value == "data:,")
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "url(" not in style and "@import" not in style
+
+
+def test_hostile_text_stays_text() -> None:
+    evil = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}"
+    check = Check(id=evil, tier=Tier.LINK, why=evil, outcome=Outcome.FAILED, detail=evil)
+    image = Image(reference=evil, id=evil, bytes=1, base=evil, digest=evil)
+    record = built(
+        row=evil, reason=evil, declared=((evil, evil),), found=((evil, evil),), image=image,
+        layers=(Layer(created_by=evil, what=evil, bytes=1),), components=(Component(name=evil, bytes=1),),
+        steps=(Step(name=evil, seconds=1),), verdicts=(Verdict(world=evil, checks=(check,)),),
+        tools=((evil, evil),), status=Status.FAILED,
+    )  # fmt: skip
+    bad = Rejection(
+        id=evil, rule=evil, clash=((evil, evil),), reason=evil, source=f"javascript:{evil}", nearest=evil
+    )
+    text = page((record, replace(record, started="2026-01-01T00:00:00Z", found=())), [bad], NOON)
+    assert "<script" not in text and "<img" not in text and "49" not in re.findall(r"\}\}|49", text)
+    for tag, attributes in Elements(text).seen:
+        assert tag != "script" and not any(name.startswith("on") for name in attributes)
+        assert not str(attributes.get("href", "")).startswith("javascript")
+
+
+def test_commands_quote_what_they_name() -> None:
+    image = replace(all_passed().image or image_of(built()), reference="a b;reboot", digest="")
+    text = page((replace(built(), image=image),), [], NOON)
+    assert "&#39;a b;reboot&#39;" in text and "docker pull" not in text
+
+
+def test_a_published_image_is_pulled_by_digest() -> None:
+    text = page((all_passed(),), [], NOON)
+    digest = "sha256:" + "9f" * 32
+    assert f"docker pull registry.example:5000/gpu/torch@{digest}" in text
+    assert f"docker://registry.example:5000/gpu/torch@{digest}" in text
+
+
+def test_the_page_says_what_changed_since_the_run_before() -> None:
+    older = tuple((name, "2.2.2" if name == "numpy" else value) for name, value in built().found)
+    before = built(started="2026-03-01T02:00:00Z", found=older, lock="0f" * 32)
+    text = page((before, built()), [], NOON)
+    assert "numpy: 2.2.2 → 2.2.3" in text and "The lock was renewed" in text and "Earlier runs" in text
+    assert "Changed since" not in page((built(),), [], NOON)
+
+
+def test_components_add_up_to_the_image() -> None:
+    text = page((built(),), [], NOON)
+    rest = image_of(built()).bytes - sum(part.bytes for part in built().components)
+    line = text[text.index('title="everything else"') :][:200]
+    assert size(rest) in line
+
+
+def test_a_page_of_nothing_is_a_page(tmp_path: Path) -> None:
+    path = write_page([], [], tmp_path / "deep" / "index.html", at=NOON)
+    assert "No image has been built yet" in path.read_text()
+    assert [entry.name for entry in path.parent.iterdir()] == ["index.html"]
+
+
+def test_the_same_records_give_the_same_page(tmp_path: Path) -> None:
+    first = write_page([built(), broken()], [rejected()], tmp_path / "a.html", at=NOON).read_bytes()
+    assert write_page([broken(), built()], [rejected()], tmp_path / "b.html", at=NOON).read_bytes() == first
+
+
+def test_a_page_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match="cannot be written"):
+        write_page([], [], tmp_path / "file" / "index.html")
