@@ -132,7 +132,8 @@ set -euo pipefail
 root=$1 out=$2; shift 2
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
-for folder in sys dev; do
+mount -t sysfs sysfs "$root/sys" # of this network namespace, not the outer one
+for folder in sys/fs/cgroup dev; do
     mount --rbind "/$folder" "$root/$folder"
     mount --make-rslave "$root/$folder"
 done
