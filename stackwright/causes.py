@@ -26,16 +26,16 @@ CAUSES = (
     ),
     Cause(
         name="certificate",
-        pattern=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|x509: certificate signed by unknown authority"
-        r"|SSL certificate problem",
+        pattern=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|SSL certificate problem"
+        r"|x509: certificate signed by unknown authority",
         cause="a certificate of the site is not trusted inside the build",
         change="name the bundle with the site's certificate authority in STACKWRIGHT_CA_BUNDLE",
         source="OpenSSL's and Go's own messages",
     ),
     Cause(
         name="mirror-unreachable",
-        pattern=r"Temporary failure resolving|Could not connect to|Unable to locate package|Failed to fetch http"
-        r"|Could not resolve host|Name or service not known|NewConnectionError|Connection timed out",
+        pattern=r"Temporary failure resolving|Could not connect to|Unable to locate package"
+        r"|Failed to fetch http|Could not resolve host|Name or service not known|NewConnectionError|Connection timed out",
         cause="the distribution's mirror or the package index was not reached, or no longer has a file",
         change="./build.py doctor says which mirror is used; ./build.py lock asks for today's versions",
         source="apt's, pip's and curl's own messages",
@@ -93,7 +93,8 @@ CAUSES = (
     ),
     Cause(
         name="setuptools",
-        pattern=r"cannot import name .packaging. from .pkg_resources.|this PyTorch installation does not support CUDA",
+        pattern=r"cannot import name .packaging. from .pkg_resources."
+        r"|this PyTorch installation does not support CUDA",
         cause="setuptools 70 and later lack pkg_resources.packaging, which PyTorch up to 2.0 imports;"
         " Horovod reads that as a PyTorch without CUDA",
         change="setuptools below 70 in the row's lock",

@@ -22,6 +22,7 @@ ARCH_FLAGS = "-mavx2 -mfma -mf16c"
 HOROVOD_NAMES = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
 FRAMEWORK_TITLES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet", "keras": "Keras"}
 
+SSH_AND_INIT = ("openssh-client", "openssh-server", "tini")
 MPI_RUNTIME = {"openmpi": ("openmpi-bin",), "mpich": ("mpich",)}
 MPI_COMPILE = {"openmpi": ("libopenmpi-dev", "openmpi-bin"), "mpich": ("libmpich-dev", "mpich")}
 
@@ -155,7 +156,7 @@ def _values(stack: Stack, row_json: str) -> dict[str, Any]:
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
         "arch_flags": ARCH_FLAGS,
         "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
-        "frameworks_text": ", ".join(f"{FRAMEWORK_TITLES[name]} {version}" for name, version in stack.frameworks),
+        "frameworks_text": ", ".join(f"{FRAMEWORK_TITLES[name]} {found}" for name, found in stack.frameworks),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": row_json,
     }
@@ -177,7 +178,5 @@ def _packages(stack: Stack, known: tables.Distribution, gcc_major: str) -> dict[
         "toolchain": tuple(
             sorted((*compiler, *MPI_COMPILE[mpi.flavour], "cmake", "make", "nvidia-cuda-toolkit", "patch"))
         ),
-        "runtime": tuple(
-            sorted((*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, "openssh-client", "openssh-server", "tini"))
-        ),
+        "runtime": tuple(sorted((*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, *SSH_AND_INIT))),
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from stackwright.lock import request
 from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
 from stackwright.patches import Series
-from stackwright.lock import request
 from stackwright.rules import CellRule, Clash, LockRule
 from stackwright.rules.cell import cuda_of, first_clash, gcc_of, nearest
 from stackwright.rules.lock import LOCK_RULES, brought
@@ -31,23 +31,26 @@ def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
         rule = CellRule(name="horovod", source="patches/horovod/series.yaml", ask=lambda _: None)
         return _reject(cell, rule, clash, f"horovod {series.horovod}")
     if lock is None or lock.request != request(cell):
-        return _unlocked(cell, "the row has no lock" if lock is None else "the row changed after it was locked")
+        reason = "the row has no lock" if lock is None else "the row changed after it was locked"
+        return _unlocked(cell, reason)
     if lock.refused:
         return _refused(cell, lock)
-    for rule in LOCK_RULES:
-        found = rule.ask(cell, lock)
+    for lock_rule in LOCK_RULES:
+        found = lock_rule.ask(cell, lock)
         if found:
-            return _reject(cell, rule, found, "")
+            return _reject(cell, lock_rule, found, "")
     return _stack(cell, lock, series)
 
 
-def suggest(rejections: Iterable[Rejection], stacks: Iterable[Stack], cells: Iterable[Cell]) -> tuple[Rejection, ...]:
-    """Fill in, where the rules found no nearest row, the row of the matrix that differs in the fewest values."""
+def suggest(
+    rejections: Iterable[Rejection], stacks: Iterable[Stack], cells: Iterable[Cell]
+) -> tuple[Rejection, ...]:
+    """Where the rules found no nearest row: the row of the matrix that differs in the fewest values."""
     by_id = {cell.id: cell for cell in cells}
     working = [by_id[stack.id] for stack in stacks]
     return tuple(
-        rejection if rejection.nearest or not working else replace(rejection, nearest=_closest(by_id[rejection.id], working))
-        for rejection in rejections
+        replace(one, nearest=_closest(by_id[one.id], working)) if working and not one.nearest else one
+        for one in rejections
     )
 
 

@@ -38,9 +38,10 @@ def read_suite(mirror: str, os: str, suite: str, wanted: Iterable[str]) -> Base:
     """
     root = f"{mirror.rstrip('/')}/dists/{suite}"
     release = fetch(f"{root}/InRelease")
-    fields = dict(re.findall(r"^([A-Z][A-Za-z-]+): (.+)$", release.decode("utf-8", "replace"), re.MULTILINE))
-    listed = dict(re.findall(r"^ ([0-9a-f]{64})\s+\d+\s+(\S+)$", release.decode("utf-8", "replace"), re.MULTILINE))
-    digests = {path: digest for digest, path in listed.items()}
+    text = release.decode("utf-8", "replace")
+    fields = dict(re.findall(r"^([A-Z][A-Za-z-]+): (.+)$", text, re.MULTILINE))
+    listed = re.findall(r"^ ([0-9a-f]{64})\s+\d+\s+(\S+)$", text, re.MULTILINE)
+    digests = {path: digest for digest, path in listed}
     versions: dict[str, str] = {}
     for component in COMPONENTS:
         path = f"{component}/binary-amd64/Packages.xz"
@@ -66,7 +67,7 @@ def _versions(index: str) -> dict[str, str]:
 
 
 def upstream(version: str) -> str:
-    """The project's own version in a distribution's: 1:13.3.0-16+b1 -> 13.3.0, 12.4.131~12.4.1-2 -> 12.4.131."""
+    """The project's own version: 1:13.3.0-16+b1 is 13.3.0, and 12.4.131~12.4.1-2 is 12.4.131."""
     head = version.split(":", 1)[-1].rsplit("-", 1)[0]
     match = re.match(r"\d+(\.\d+)*", head)
     if match is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 from stackwright.model import Cell
 from stackwright.rules import CellRule, Clash, covers, tables
@@ -169,13 +170,13 @@ def nearest(cell: Cell) -> str:
     return ""
 
 
-def _alternatives(cell: Cell) -> list[tuple[str, list[dict[str, object]]]]:
+def _alternatives(cell: Cell) -> list[tuple[str, list[dict[str, Any]]]]:
     """By field, in the order in which people would rather give way, the values that it could take."""
     known = tables.distribution(cell.os)
     systems = sorted(tables.DISTRIBUTIONS, key=lambda d: d.id, reverse=True)
     compilers = sorted({gcc for d in systems for gcc in d.gcc}, key=int, reverse=True)
     arches = tuple(a for a in cell.gpu_arch if _cuda_arch(replace(cell, gpu_arch=(a,))) is None)
-    options: list[tuple[str, list[dict[str, object]]]] = [
+    options: list[tuple[str, list[dict[str, Any]]]] = [
         ("gcc", [{"gcc": gcc} for gcc in compilers]),
         ("gpu_arch", [{"gpu_arch": arches}] if arches else []),
         ("python", [{"python": d.python} for d in ([known] if known else systems)]),

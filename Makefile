@@ -1,0 +1,29 @@
+# `make run`: everything, from nothing.  `make test`: the tests, from nothing.
+.PHONY: run test env engine lint unit engine-tests faults lock-tools
+
+PYTHON := .venv/bin/python
+
+run: env engine
+	./build.py run
+
+test: env engine
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	$(PYTHON) -m pytest -n 2 --dist loadgroup
+
+env:
+	@scripts/env.sh
+
+engine:
+	@scripts/engine.sh
+
+# Faults planted in the real image; needs one that `make run` built.
+faults: env engine
+	$(PYTHON) -m pytest tests/e2e
+
+# Moves the pins of the tools themselves; the diff of requirements.txt is what a reviewer reads.
+lock-tools: env
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--no-emit-index-url --upgrade --custom-compile-command "make lock-tools" \
+		pyproject.toml --group dev --output-file requirements.txt

@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""The front door: finds the project's environment and hands over to the package's command line."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+PYTHON = ROOT / ".venv" / "bin" / "python"
+
+if Path(sys.prefix).resolve() != PYTHON.parent.parent:
+    if not PYTHON.exists():
+        sys.exit("build.py: the Python environment is not there\n  next: make env")
+    os.execv(PYTHON, [str(PYTHON), str(ROOT / "build.py"), *sys.argv[1:]])  # noqa: S606 (its own interpreter)
+
+from stackwright.cli import main  # noqa: E402 (only the environment has what it imports)
+
+main()

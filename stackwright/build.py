@@ -1,0 +1,104 @@
+"""Recipe to image: one BuildKit solve, its whole log kept, its failure explained."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from stackwright.causes import known_cause
+from stackwright.engines.docker import Docker
+from stackwright.errors import BuildError
+from stackwright.host import Secret
+from stackwright.model import Recipe
+from stackwright.progress import Event, Progress, Step, is_noise, short
+from stackwright.render import reference, write
+from stackwright.runner import Runner
+
+SHOWN_TAIL = 12
+"""Last lines of a failed step that a person is shown; the whole log is in the file that is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    reference: str
+    steps: tuple[Step, ...]
+    log: Path
+
+
+@contextlib.contextmanager
+def row_lock(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """One run at a time on a row. The kernel frees the lock when its holder dies, however it dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"{folder.name}: another run works on this row; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    docker: Docker,
+    runner: Runner,
+    base_image: str,
+    secrets: Sequence[Secret],
+    on_event: Callable[[Event], None],
+) -> Built:
+    """Solve the recipe. BuildError names the step, its last lines and, where it is known, the cause."""
+    context = folder / "context"
+    write(recipe, context)
+    name = reference(recipe)
+    argv = docker.command(
+        "buildx", "build", "--progress=rawjson", "--provenance=false",
+        "--build-arg", f"BASE_IMAGE={base_image}", "--label", f"org.stackwright.key={recipe.key}",
+        *(word for secret in secrets for word in ("--secret", secret.argument)),
+        "--target", "final", "--tag", name, context,
+    )  # fmt: skip
+    progress = Progress()
+    log = folder / "build.log"
+    with log.open("w", encoding="utf-8") as file:
+        code = runner.stream(argv, lambda line: _follow(progress.feed(line), file, on_event))
+    steps = tuple(step for step in progress.steps.values() if not is_noise(step.name))
+    if code != 0:
+        raise _failure(recipe.id, progress, log)
+    return Built(reference=name, steps=steps, log=log)
+
+
+def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], None]) -> None:
+    for event in events:
+        if event.kind == "log":
+            file.write(f"{event.text}\n")
+        elif not is_noise(event.step):
+            took = f" {event.seconds:.1f} s" if event.kind in ("done", "failed") else ""
+            file.write(f"--- {event.kind}{took}: {event.step}\n")
+        on_event(event)
+
+
+def _failure(row: str, progress: Progress, log: Path) -> BuildError:
+    step = progress.failed
+    place = f"{row}: {short(step.name)}" if step else row
+    tail = step.tail if step and step.tail else progress.trailer
+    said = [line for line in tail if line.strip()][-SHOWN_TAIL:]
+    cause = known_cause([*tail, step.error if step else ""])
+    headline = f"{cause.cause} ({cause.source})" if cause else _first_line(step, progress)
+    lines = "".join(f"\n    {line}" for line in said)
+    return BuildError(
+        f"{headline}\n  the step's last lines:{lines}\n  the whole log: {log}",
+        place=place,
+        hint=cause.change if cause else "read the log; finished steps are kept for the next run",
+    )
+
+
+def _first_line(step: Step | None, progress: Progress) -> str:
+    if step:
+        return step.error.splitlines()[0]
+    errors = [line for line in progress.trailer if line.startswith("ERROR")]
+    return (errors or progress.trailer or ["the engine said nothing"])[0].removeprefix("ERROR: ")

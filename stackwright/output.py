@@ -1,0 +1,94 @@
+"""What the commands print: one table for a person, or one JSON document. docs/cli.md documents both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from stackwright.model import Rejection, Stack
+from stackwright.project import Plan
+from stackwright.render import FRAMEWORK_TITLES, declared, reference
+
+
+def plan_document(plan: Plan, states: Mapping[str, str]) -> dict[str, Any]:
+    """``plan --json``: every row with what it declares, its key and what a run would do."""
+    rows = [
+        {
+            "id": row.stack.id,
+            "key": row.recipe.key,
+            "reference": reference(row.recipe),
+            "state": states[row.stack.id],
+            "stack": declared(row.stack),
+            "packages": {package.name: package.version for package in row.stack.lock.packages},
+        }
+        for row in plan.rows
+    ]
+    return {"version": 1, "rows": rows, "rejections": [rejection_document(one) for one in plan.rejections]}
+
+
+def rejection_document(rejection: Rejection) -> dict[str, Any]:
+    clash = [{"field": name, "value": value} for name, value in rejection.clash]
+    return {**asdict(rejection), "clash": clash}
+
+
+def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
+    """Every value of every row, also those that were left out and found in the lock."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row and key", "a run would do", "what is in it"):
+        table.add_column(heading, overflow="fold")
+    for row in plan.rows:
+        name = f"[bold]{row.stack.id}[/]\n{row.recipe.key[:12]}"
+        table.add_row(name, states[row.stack.id], "\n".join(_contents(row.stack)), end_section=True)
+    return table
+
+
+def _contents(stack: Stack) -> tuple[str, ...]:
+    frameworks = (f"{FRAMEWORK_TITLES[name]} {version}" for name, version in stack.frameworks)
+    return (
+        ", ".join((*frameworks, f"Horovod {stack.horovod}")),
+        f"nvcc {stack.cuda}, CUDA runtime {stack.cuda_runtime}, cuDNN {stack.cudnn}, NCCL {stack.nccl}",
+        f"for GPUs {' '.join(stack.gpu_arch)}",
+        f"{stack.os} ({stack.base.release} of {stack.base.date[:8]}), {stack.flavour}",
+        f"Python {stack.python}, gcc {stack.gcc}, {stack.mpi.flavour} {stack.mpi.version}",
+    )
+
+
+def rejection_text(rejection: Rejection, matrix: str) -> Text:
+    """The rule, what clashes, the source of the fact, and the nearest row that works."""
+    clash = " with ".join(f"{name} {value}" for name, value in rejection.clash)
+    text = Text()
+    text.append(f"{rejection.id} cannot work", style="bold red")
+    text.append(f"  ({matrix}:{rejection.line})\n")
+    lines = (
+        ("rule", rejection.rule),
+        ("clash", clash),
+        ("why", rejection.reason),
+        ("source", rejection.source),
+        ("nearest", rejection.nearest or "none was found"),
+    )
+    for name, value in lines:
+        text.append(f"  {name:8}", style="dim")
+        text.append(f"{value}\n")
+    return text
+
+
+def summary_line(plan: Plan) -> str:
+    return f"{len(plan.rows)} rows, {len(plan.rejections)} rejected"
+
+
+def findings_table(findings: tuple[Any, ...]) -> Table:
+    """``doctor``: one line for each thing that a run needs."""
+    styles = {"ok": "green", "missing": "red", "warning": "yellow"}
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("what", "state", "what is there", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings:
+        state = f"[{styles[finding.state]}]{finding.state}[/]"
+        table.add_row(finding.name, state, escape(finding.seen), escape(finding.todo))
+    return table

@@ -1,0 +1,81 @@
+"""Where things are, and the pure stages run over the project's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackwright import expand, load, lock, patches, render, resolve
+from stackwright.errors import UsageError
+from stackwright.model import Cell, Recipe, Rejection, Stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """``root`` holds the templates, patches, probes and locks; everything made goes below ``out``."""
+
+    root: Path
+    matrix: Path
+    out: Path
+
+    @property
+    def locks(self) -> Path:
+        """Locks lie beside the matrix that they belong to."""
+        return self.matrix.parent / "locks"
+
+    @property
+    def records(self) -> Path:
+        return self.out / "records"
+
+    def folder(self, recipe: Recipe) -> Path:
+        return self.out / recipe.id / recipe.key[:12]
+
+    def lock_path(self, cell: Cell) -> Path:
+        return self.locks / f"{cell.id}.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    stack: Stack
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    rows: tuple[Planned, ...]
+    rejections: tuple[Rejection, ...]
+
+
+def cells(project: Project, rows: Sequence[str] = (), where: Sequence[str] = ()) -> tuple[Cell, ...]:
+    """The rows of the matrix that are asked for: all of them if nothing is."""
+    every = expand.expand(load.load(project.matrix))
+    return expand.select(every, rows, where) if rows or where else every
+
+
+def default_rows(project: Project) -> tuple[str, ...]:
+    """The patterns of the matrix' own ``select``, which ``run`` takes when nothing is named."""
+    return tuple(pattern.text for pattern in load.load(project.matrix).patterns)
+
+
+def plan(project: Project, wanted: Sequence[Cell]) -> Plan:
+    """Resolve and render every wanted row. Reads files; needs no network and no engine."""
+    series = patches.load_series(project.root / "patches" / "horovod")
+    sources = render.Sources.load(project.root, series)
+    stacks: list[Stack] = []
+    rejections: list[Rejection] = []
+    for cell in wanted:
+        path = project.lock_path(cell)
+        answer = resolve.resolve(cell, lock.read(path) if path.exists() else None, series)
+        if isinstance(answer, Rejection):
+            rejections.append(answer)
+        else:
+            stacks.append(answer)
+    rows = tuple(Planned(stack=stack, recipe=render.render(stack, sources)) for stack in stacks)
+    return Plan(rows=rows, rejections=resolve.suggest(rejections, stacks, wanted))
+
+
+def require_rows(planned: Plan) -> None:
+    """UsageError when nothing is left to work on."""
+    if not planned.rows and not planned.rejections:
+        raise UsageError("no row is selected", hint="./build.py plan lists the rows")
