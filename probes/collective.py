@@ -56,7 +56,10 @@ def with_torch(hvd):
     }
     torch.manual_seed(rank)
     model = torch.nn.Sequential(torch.nn.Linear(WIDTH, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-    weights = lambda: torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist()  # noqa: E731
+
+    def weights():
+        return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist()
+
     before = weights()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
@@ -86,7 +89,10 @@ def with_tensorflow(hvd):
     tf.random.set_seed(rank)
     shapes = ((WIDTH, 8), (8,), (8, 1), (1,))
     variables = [tf.Variable(tf.random.normal(shape, stddev=0.4)) for shape in shapes]
-    weights = lambda: [float(x) for v in variables for x in tf.reshape(v, [-1]).numpy()]  # noqa: E731
+
+    def weights():
+        return [float(x) for v in variables for x in tf.reshape(v, [-1]).numpy()]
+
     before = weights()
     hvd.broadcast_variables(variables, root_rank=ROOT)
     inputs, targets = (tf.constant(part) for part in samples(rank))
@@ -118,11 +124,11 @@ def with_mxnet(hvd):
     model.add(mx.gluon.nn.Dense(8, activation="tanh", in_units=WIDTH), mx.gluon.nn.Dense(1, in_units=8))
     model.initialize(mx.init.Normal(0.4))
     parameters = model.collect_params()
-    weights = lambda: [
-        float(x)
-        for name in sorted(parameters)
-        for x in parameters[name].data().asnumpy().reshape(-1)
-    ]
+
+    def weights():
+        arrays = (parameters[name].data().asnumpy() for name in sorted(parameters))
+        return [float(x) for array in arrays for x in array.reshape(-1)]
+
     before = weights()
     hvd.broadcast_parameters(parameters, root_rank=ROOT)
     trainer = hvd.DistributedTrainer(parameters, "sgd", {"learning_rate": RATE})

@@ -99,7 +99,7 @@ def leftovers(files):
     """Caches, package lists and site configuration that a build can leave, with their sizes in bytes."""
     places = {
         "pip_cache": re.compile(r"^(/root|/home/[^/]+)/\.cache/(pip|uv)/"),
-        "pip_config": re.compile(r"^(/etc/pip\.conf|/(root|home/[^/]+)/\.(config/)?pip/pip\.conf|.*/\.netrc)$"),
+        "pip_config": re.compile(r"^(/etc/pip\.conf|.*/\.(config/)?pip/pip\.conf|.*/\.netrc)$"),
         "apt_archives": re.compile(r"^/var/cache/apt/(archives/.*\.deb|.*\.bin)$"),
         "apt_lists": re.compile(r"^/var/lib/apt/lists/(?!lock$)"),
         "apt_sources": re.compile(r"^/etc/apt/(sources\.list(\.d/.*\.(list|sources))?|auth\.conf.*)$"),

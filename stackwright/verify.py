@@ -58,7 +58,7 @@ def document() -> str:
         "# What is checked in every image",
         "",
         "Made from the tables in `stackwright/checks/`; a unit test keeps it so. A check passes, fails, or",
-        "was not run; a check whose probe left nothing fails. *Docker only* means that a SIF has no such thing.",
+        "was not run; a check whose probe left nothing fails. *Docker only*: a SIF has no such thing.",
         "",
         "| check | tier | what it is for |",
         "|---|---|---|",

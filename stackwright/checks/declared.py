@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stackwright.checks.rule import Facts, Finding, Rule, declared, finding, listed, same_release, take
+from stackwright.checks.rule import Facts, Finding, Rule, finding, listed, same, same_release, take
 from stackwright.model import Stack, Tier
 
 UNLOCKED = frozenset({"horovod", "pip"})
@@ -31,13 +31,13 @@ def operating_system(stack: Stack, facts: Facts) -> Finding:
 
 
 def python(stack: Stack, facts: Facts) -> Finding:
-    return declared("Python", stack.python, take(facts, "system", "python", "version"))
+    return same("Python", stack.python, take(facts, "system", "python", "version"))
 
 
 def gcc(stack: Stack, facts: Facts) -> Finding:
     """Both compilers: a gcc and a g++ of different releases link different libstdc++."""
-    first = declared("gcc", stack.gcc, take(facts, "system", "gcc"))
-    second = declared("g++", stack.gcc, take(facts, "system", "g++"))
+    first = same("gcc", stack.gcc, take(facts, "system", "gcc"))
+    second = same("g++", stack.gcc, take(facts, "system", "g++"))
     return finding(first.problems + second.problems, first.seen)
 
 
@@ -47,7 +47,7 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
     version = re.search(r"(?:\(Open MPI\)|Version:)\s+(\d+(?:\.\d+)*)", text)
     if flavour != stack.mpi.flavour:
         return finding([f"the row declares {stack.mpi.flavour}, mpirun is of {flavour or 'nobody known'}"])
-    return declared(flavour, stack.mpi.version, version[1] if version else None)
+    return same(flavour, stack.mpi.version, version[1] if version else None)
 
 
 def horovod(stack: Stack, facts: Facts) -> Finding:

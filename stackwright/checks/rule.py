@@ -74,7 +74,7 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def declared(what: str, wanted: str, seen: str | None) -> Finding:
+def same(what: str, wanted: str, seen: str | None) -> Finding:
     """One field of the row against what the image shows."""
     if seen is not None and same_release(wanted, seen):
         return finding((), f"{what} {seen}")

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
-from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, declared, finding, listed, numbers, take
+from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, finding, listed, numbers, same, take
 from stackwright.model import Stack, Tier
+from stackwright.render import declared
 
 ROW_LABEL = "org.stackwright.row"
 STACK_LABEL = "org.stackwright.stack"
 OCI_LABELS = tuple(
     f"org.opencontainers.image.{name}" for name in ("title", "description", "version", "base.name")
 )
-STACK_KEYS = ("id", "python", "cuda", "nccl", "horovod", "mpi", "frameworks", "flavour")
-"""What the JSON of the row has to name at least; whatever else it names has to be right too."""
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
 """Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""
 PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy")
@@ -134,7 +132,7 @@ def nvcc(stack: Stack, facts: Facts) -> Finding:
     if stack.flavour == "runtime":
         return finding(f"{path} is in a runtime image" for path in paths)
     release = take(facts, "system", "nvcc")
-    return declared("nvcc", stack.cuda, release)
+    return same("nvcc", stack.cuda, release)
 
 
 def environment(stack: Stack, facts: Facts) -> Finding:
@@ -189,21 +187,14 @@ def row_file(stack: Stack, facts: Facts) -> Finding:
 
 
 def stack_label(stack: Stack, facts: Facts) -> Finding:
-    document = _parse(labels(facts).get(STACK_LABEL))
+    document, wanted = _parse(labels(facts).get(STACK_LABEL)), declared(stack)
     if not isinstance(document, Mapping):
         return finding([f"the label {STACK_LABEL} is absent or is no JSON object"])
-    wanted = json.loads(json.dumps(asdict(stack)))
-    wanted["frameworks"] = dict(stack.frameworks)
-    problems = [f"it does not name {key}" for key in STACK_KEYS if key not in document]
-    for key in sorted(set(document) & set(wanted)):
-        seen = document[key]
-        if key == "frameworks" and isinstance(seen, list):
-            seen = dict(seen)
-        if key in ("lock", "base"):
-            continue
-        if seen != wanted[key]:
-            problems.append(f"{key} is {seen!r} and not {wanted[key]!r}")
-    return finding(problems)
+    return finding(
+        f"{key} is {document.get(key)!r}, the row's is {wanted.get(key)!r}"
+        for key in sorted(document.keys() | wanted.keys())
+        if document.get(key) != wanted.get(key)
+    )
 
 
 S = Tier.STATIC

@@ -1,0 +1,191 @@
+"""Runs the probes inside an image, gathers what they found, and has it judged.
+
+How a program is started in the image is passed in, so that Docker and a SIF are probed by the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter
+
+from stackwright.checks.collective import runs
+from stackwright.checks.link import modules
+from stackwright.engines.docker import Mount
+from stackwright.model import Stack, Tier, Verdict
+from stackwright.runner import Completed, Runner
+from stackwright.verify import verify
+
+PYTHON = "/opt/stack/bin/python"
+PROBES_AT, FACTS_AT = "/probes", "/facts"
+TIMEOUT = 1800
+"""Seconds for all probes of one container; each of them has its own limit in probes/run.py."""
+FACTS_LIMIT = 64 * 2**20
+"""Bytes of one JSON file. An image is not trusted to write less."""
+STACK = TypeAdapter(Stack)
+
+
+class Execute(Protocol):
+    """Starts a program in a fresh container of the image, and waits for its end.
+
+    The container has no network, the host's name in it resolves (Horovod's Gloo asks for its address), and
+    /dev/shm of 1 GiB. ``user`` None: the image's default user; "0": root, where the engine can.
+    """
+
+    def __call__(
+        self, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """``facts`` by probe, as ``gather`` lays them out; ``verdict`` is what they come to."""
+
+    facts: Mapping[str, Any]
+    verdict: Verdict
+
+
+def probe_image(
+    stack: Stack,
+    *,
+    world: str,
+    execute: Execute,
+    probes: Path,
+    folder: Path,
+    image: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+    gpus: int = 0,
+    not_run: Mapping[Tier, str],
+) -> Probed:
+    """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
+
+    ``image`` is the engine's inspect document (Docker), ``labels`` those of the file (SIF). ``gpus`` is
+    how many the container is given; with none the caller says in ``not_run`` why the GPU tier did not run.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        fresh.chmod(0o777)  # the image's user is not ours
+        errors = _run(execute, probes, fresh, words(stack, gpus, not_run))
+        facts = gather(fresh)
+        for name, document in (("image", image), ("labels", labels)):
+            if document is not None:
+                facts[name] = dict(document)
+                (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+        if errors:
+            facts["error"] = "; ".join(errors)
+        _replace(folder, fresh)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return Probed(facts=facts, verdict=verify(stack, facts, world, not_run))
+
+
+def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
+    """What probes/run.py is asked to do as the image's user."""
+    tiers: dict[Tier, tuple[str, ...]] = {
+        Tier.STATIC: ("system",),
+        Tier.LINK: (f"link={','.join(modules(stack))}",),
+        Tier.BUILT: tuple(f"built={name}" for name in stack.extensions),
+        Tier.COLLECTIVE: tuple(f"collective={run}" for run in runs(stack)),
+        Tier.GPU: tuple(f"gpu={name}/{gpus}" for name in stack.extensions if gpus),
+    }
+    return tuple(word for tier, asked in tiers.items() if tier not in not_run for word in asked)
+
+
+def _run(execute: Execute, probes: Path, fresh: Path, asked: Sequence[str]) -> list[str]:
+    """Files are read as root, because keys are what others may not read; the rest is what a user sees."""
+    mounts = (
+        Mount(source=probes.resolve(), target=PROBES_AT),
+        Mount(source=fresh.resolve(), target=FACTS_AT, read_only=False),
+    )
+    errors = []
+    for user, some in (("0", ("files",)), (None, asked)):
+        argv = [PYTHON, "-B", f"{PROBES_AT}/run.py", FACTS_AT, *some]
+        done = execute(argv, mounts=mounts, timeout=TIMEOUT, user=user)
+        if not done.ok:
+            last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+            errors.append(" ".join([f"the probes ended with code {done.returncode}", *last]))
+    return errors
+
+
+def gather(folder: Path) -> dict[str, Any]:
+    """All JSON files of a folder of facts, in the layout that the checks read."""
+    facts: dict[str, Any] = {}
+    for path in sorted(folder.glob("*.json")):
+        kind, _, rest = path.stem.partition("-")
+        document = _read(path)
+        if kind in ("built", "gpu"):
+            facts.setdefault(kind, {})[rest.split("-")[0]] = document
+        elif kind == "collective":
+            facts.setdefault(kind, {})[rest.replace("-", "/")] = document
+        elif kind == "times":
+            facts.setdefault(kind, {}).update(document)
+        else:
+            facts[kind] = document
+    return facts
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """One JSON object. A link is not followed: what is in the image could point it at a file of the host."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > FACTS_LIMIT:
+        return {"error": f"{path.name} is no plain file of less than {FACTS_LIMIT} bytes"}
+    try:
+        document = json.loads(path.read_text())
+    except ValueError as error:
+        return {"error": f"{path.name} is not JSON: {error}"}
+    return document if isinstance(document, dict) else {"error": f"{path.name} is not a JSON object"}
+
+
+def _replace(folder: Path, fresh: Path) -> None:
+    fresh.chmod(0o755)
+    if folder.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+        folder.replace(old / folder.name)
+        fresh.replace(folder)
+        shutil.rmtree(old)
+    else:
+        fresh.replace(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTests:
+    """``passed`` is pytest's exit code 0; ``junit`` is written in any case but a crash of pytest."""
+
+    junit: Path
+    passed: bool
+    output: str
+
+
+def run_image_tests(
+    runner: Runner,
+    stack: Stack,
+    *,
+    tests: Path,
+    facts: Path,
+    world: str,
+    junit: Path,
+    not_run: Mapping[Tier, str],
+    container: str | None = None,
+    docker_host: str | None = None,
+) -> ImageTests:
+    """Run tests/images over a folder of facts and, where there is one, against a container that is up."""
+    with tempfile.TemporaryDirectory(prefix="stackwright-tests-") as folder:
+        row, reasons = Path(folder) / "stack.json", Path(folder) / "not-run.json"
+        row.write_bytes(STACK.dump_json(stack))
+        reasons.write_text(json.dumps({str(tier): reason for tier, reason in not_run.items()}))
+        argv: list[str | Path] = [
+            sys.executable, "-m", "pytest", tests, "-q", "-p", "no:cacheprovider", "--junitxml", junit,
+            "--row-json", row, "--facts", facts, "--world", world, "--not-run", reasons,
+            *(["--container", container] if container else []),
+        ]  # fmt: skip
+        environment = {"DOCKER_HOST": docker_host} if docker_host else None
+        done = runner(argv, env=environment, timeout=TIMEOUT)
+    return ImageTests(junit=junit, passed=done.ok, output=done.stdout + done.stderr)

@@ -1,0 +1,82 @@
+"""A second witness for the static tier: testinfra looks at the container, without our probes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stackwright.checks.rule import same_release
+from stackwright.model import Stack
+from stackwright.render import declared
+
+Property = Callable[[str, object], None]
+
+
+def test_default_user_is_not_root(host: Any, record_property: Property) -> None:
+    record_property("why", "A container that is root by default can write to what it mounts as root.")
+    assert host.user().uid != 0
+    assert host.user().name
+
+
+@pytest.mark.parametrize("name", ["/etc/ssh/ssh_host_*", "/root/.ssh/*", "/home/*/.ssh/*"])
+def test_no_key_of_ssh(root_host: Any, name: str, record_property: Property) -> None:
+    record_property("why", "A key inside an image is known to everyone who pulls it.")
+    assert root_host.run(f"ls -A {name} 2>/dev/null").stdout == ""
+
+
+@pytest.mark.parametrize("name", ["/root/.cache", "/etc/pip.conf", "/etc/apt/sources.list"])
+def test_nothing_of_the_build_is_left(root_host: Any, name: str, record_property: Property) -> None:
+    record_property(
+        "why", "Caches make the image larger, and configuration of the build site is not ours to ship."
+    )
+    found = root_host.file(name)
+    assert not found.exists or found.size == 0 or root_host.run(f"find {name} -type f").stdout == ""
+
+
+def test_row_is_in_the_image(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("why", "Who is inside the image reads the row that it was made from.")
+    inside = host.file("/etc/stackwright/row.json")
+    assert inside.user == "root"
+    assert json.loads(inside.content_string) == declared(stack)
+
+
+@pytest.mark.parametrize("name", ["gcc", "g++", "mpirun", "ssh", "tini", "horovodrun"])
+def test_program_is_there(host: Any, name: str, record_property: Property) -> None:
+    record_property("why", "torch.compile needs the compilers, mpirun and horovodrun need ssh.")
+    assert host.exists(name)
+
+
+def test_nvcc_only_in_devel(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("why", "A runtime image ships no CUDA compiler (5 GB).")
+    assert host.exists("nvcc") == (stack.flavour == "devel")
+
+
+def test_versions_of_programs(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("why", "Python, gcc and MPI are the row's.")
+    assert same_release(stack.python, host.check_output("/opt/stack/bin/python -c %s", PYTHON_VERSION))
+    assert same_release(stack.gcc, host.check_output("gcc -dumpfullversion"))
+    assert stack.mpi.version in host.check_output("mpirun --version")
+
+
+PYTHON_VERSION = "import platform; print(platform.python_version())"
+
+
+def test_packages_fit_together(host: Any, record_property: Property) -> None:
+    record_property("why", "pip finds no package whose requirement is absent or of another version.")
+    done = host.run("/opt/stack/bin/python -m pip check")
+    assert done.rc == 0, done.stdout
+
+
+def test_library_path_is_not_used(host: Any, record_property: Property) -> None:
+    record_property("why", "LD_LIBRARY_PATH is overwritten by the modules of an HPC site.")
+    assert "LD_LIBRARY_PATH" not in host.environment()
+
+
+def test_loader_has_no_libcuda(host: Any, record_property: Property) -> None:
+    record_property("why", "A stub libcuda on the loader's path hides the driver; the driver brings its own.")
+    if host.file("/proc/driver/nvidia/version").exists:
+        return
+    assert "libcuda.so" not in host.check_output("/sbin/ldconfig -p")
