@@ -33,19 +33,8 @@ def ensure(base: Base, *, docker: Docker, runner: Runner, mirror: str) -> str:
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
         tar = Path(folder) / "base.tar"
         hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
-        done = runner(
-            [
-                "mmdebstrap",
-                "--quiet",
-                "--variant=minbase",
-                "--include=ca-certificates",
-                *hooks,
-                base.suite,
-                tar,
-                mirror,
-            ],
-            timeout=900,
-        )
+        options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *hooks)
+        done = runner(["mmdebstrap", *options, base.suite, tar, mirror], timeout=900)
         if not done.ok:
             raise SiteError(
                 f"mmdebstrap could not make {base.suite}: {_last_error(done.stderr)}",

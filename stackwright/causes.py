@@ -35,7 +35,8 @@ CAUSES = (
     Cause(
         name="mirror-unreachable",
         pattern=r"Temporary failure resolving|Could not connect to|Unable to locate package"
-        r"|Failed to fetch http|Could not resolve host|Name or service not known|NewConnectionError|Connection timed out",
+        r"|Failed to fetch http|Could not resolve host|Name or service not known"
+        r"|NewConnectionError|Connection timed out",
         cause="the distribution's mirror or the package index was not reached, or no longer has a file",
         change="./build.py doctor says which mirror is used; ./build.py lock asks for today's versions",
         source="apt's, pip's and curl's own messages",

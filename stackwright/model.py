@@ -88,7 +88,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """One file of ``locks/``. ``text`` is the whole file; ``refused`` what uv said if it found no solution."""
+    """One file of ``locks/``. ``text`` is the whole file, ``refused`` what uv said if it found no way."""
 
     row: str
     request: str

@@ -208,7 +208,7 @@ def _require_disk(job: Job) -> None:
     free = host.free_disk(Path(job.docker.root))
     if free < BUILD_NEEDS and not engine.image_exists(job.docker, job.reference):
         raise DiskError(
-            f"a build needs {BUILD_NEEDS / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free where images are kept",
+            f"a build needs {BUILD_NEEDS / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free for images",
             place=job.id,
             hint="./build.py clean shows what can go",
         )
