@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import get_args, get_type_hints
 
 from pydantic import ValidationError
@@ -56,18 +57,21 @@ Loc = tuple[int | str, ...]
 
 
 def explain(error: ValidationError, root: Node, path: str) -> MatrixError:
-    """The problem that stands first in the file."""
+    """The problem that stands first in the file. What is missing comes last: a key that was
+    misspelt is both unknown and missing, and a list whose first entry is wrong counts as too short."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     placed = [(_place(problem["type"], problem["loc"], root), problem) for problem in found]
-    mark, first = min(placed, key=lambda pair: (pair[0].line, pair[0].column))
+    mark, first = min(
+        placed, key=lambda pair: (pair[1]["type"] in {"missing", "too_short"}, pair[0].line, pair[0].column)
+    )
     _, node = at(root, first["loc"])
     cause, hint = _words(first["type"], first["loc"], node)
     return wrong(path, mark, cause, hint)
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """A question with the nearest of ``known``, or nothing. difflib is quadratic: the word is cut."""
-    found = get_close_matches(word[:64], list(known), n=1)
+    """A question with the nearest of ``known``, or nothing. difflib takes 20 µs a word: there is a limit."""
+    found = get_close_matches(word[:64], list(islice(known, 10_000)), n=1)
     return f"did you mean {found[0]!r}?" if found else ""
 
 
@@ -114,9 +118,8 @@ def _unknown_key(key: str, parents: list[str]) -> tuple[str, str]:
 def _wrong_type(kind: str, key: str, loc: Loc, node: Node) -> tuple[str, str]:
     if not key:
         return f"a matrix is a mapping, not {_seen(node)}", f"its keys are {', '.join(TOP)}"
-    in_list = isinstance(loc[-1], int)
-    where = f"an entry of {key!r}" if in_list else repr(key)
-    return f"{where} must be {EXPECTED[kind]}, not {_seen(node)}", _right_type(kind, key, in_list, node)
+    where = f"an entry of {key!r}" if isinstance(loc[-1], int) else repr(key)
+    return f"{where} must be {EXPECTED[kind]}, not {_seen(node)}", _right_type(kind, key, loc, node)
 
 
 def _seen(node: Node) -> str:
@@ -126,7 +129,7 @@ def _seen(node: Node) -> str:
     return "a mapping" if isinstance(node, Mapping) else "a list"
 
 
-def _right_type(kind: str, key: str, in_list: bool, node: Node) -> str:
+def _right_type(kind: str, key: str, loc: Loc, node: Node) -> str:
     """YAML reads ``3.10`` without quotes as the number 3.1: the hint shows it as it was written."""
     if kind == "string_type":
         notation = NOTATIONS[key]
@@ -135,9 +138,10 @@ def _right_type(kind: str, key: str, in_list: bool, node: Node) -> str:
         return f'write a string, as in "{notation.example}"'
     if kind == "literal_error":
         return f"write one of {', '.join(CHOICES[key])}"
-    if kind == "dict_type" and in_list and key != "mpi":
-        return f"write {key}: {HOW[key]}"
-    return f"write {key.rpartition('.')[2]}: {HOW[key]}"
+    name = key.rpartition(".")[2]
+    if len(loc) > 1 and loc[0] == "axes":
+        return f"write {name}: [{HOW[key]}]"
+    return f"write {name}: {HOW[key]}"
 
 
 def _right_value(key: str, text: str) -> str:

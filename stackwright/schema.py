@@ -194,7 +194,7 @@ class MatrixFile(TypedDict, total=False):
     ]
 
 
-REQUIRED = ("provider", "os", "python", "horovod", "mpi")
+REQUIRED = ("provider", "os", "python", "horovod", "mpi", "gpu_arch")
 """Fields that a row must have, of its own, from an axis or from the defaults."""
 
 
@@ -206,3 +206,9 @@ def json_schema() -> dict[str, Any]:
     """JSON schema of matrix.yaml; docs/matrix.schema.json is this, written out."""
     schema = adapter().json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+if __name__ == "__main__":
+    import json
+
+    print(json.dumps(json_schema(), indent=2))
