@@ -33,8 +33,11 @@ from stackwright.standing import (
     tier_cells,
 )
 
+SHELL = "Shell"
 STEPS_SHOWN = 12
 EARLIER_SHOWN = 14
+URGENCY = (State.FAILED, State.INTERRUPTED, State.UNPROVEN, State.PARTLY, State.PROVEN)
+"""The order of rows on the page: what needs a person comes first."""
 IDENTITY = ("id", "lock")
 """Declared fields that the page shows elsewhere."""
 
@@ -95,6 +98,7 @@ class RowView:
     record: Record
     state: State
     ending: str
+    where: str
     versions_line: str
     numbers: tuple[tuple[str, str], ...]
     worlds: tuple[tuple[str, tuple[TierCell, ...]], ...]
@@ -113,7 +117,8 @@ class RowView:
 
 
 def page(records: Sequence[Record], rejections: Sequence[Rejection], at: datetime) -> str:
-    rows = tuple(_row(record, _before(record, records)) for record in newest(records))
+    made = (_row(record, _before(record, records)) for record in newest(records))
+    rows = tuple(sorted(made, key=lambda row: URGENCY.index(row.state)))
     counts = {kind: sum(row.state is kind for row in rows) for kind in State}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -144,6 +149,7 @@ def _row(record: Record, before: tuple[Record, ...]) -> RowView:
         record=record,
         state=state(record),
         ending=ending(record),
+        where=ending(record).removeprefix(f"{record.status.value} "),
         versions_line=key_versions(record),
         numbers=_numbers(record),
         worlds=worlds,
@@ -269,11 +275,11 @@ def _bars(items: Sequence[tuple[str, float, str, str]], total: float) -> tuple[B
 
 
 def _commands(record: Record) -> tuple[tuple[str, tuple[Command, ...]], ...]:
-    return tuple(
-        (name, made)
-        for name, made in (("Docker", _docker(record)), ("Apptainer", _apptainer(record)))
-        if made
-    )
+    """How to run the image; one that failed is only to be looked into."""
+    look = state(record) is State.FAILED
+    pairs = (("Docker", _docker(record)), ("Apptainer", _apptainer(record)))
+    kept = ((name, tuple(one for one in made if one.what == SHELL or not look)) for name, made in pairs)
+    return tuple((name, made) for name, made in kept if made)
 
 
 def _published(record: Record) -> str:
@@ -294,7 +300,7 @@ def _docker(record: Record) -> tuple[Command, ...]:
     pull = (Command(what="Pull", text=f"docker pull {name}"),) if published else ()
     return (
         *pull,
-        Command(what="Shell", text=f"{start} -it {name} bash"),
+        Command(what=SHELL, text=f"{start} -it {name} bash"),
         Command(
             what="Train on 2 GPUs",
             text=f'{start} -v "$PWD":/work -w /work {name} \\\n  mpirun -np 2 python train.py',
@@ -304,7 +310,8 @@ def _docker(record: Record) -> tuple[Command, ...]:
 
 def _apptainer(record: Record) -> tuple[Command, ...]:
     published = _published(record)
-    file = record.sif.path if record.sif else f"{record.row}.sif" if published else ""
+    built = record.sif.path if record.sif else ""
+    file = f"{record.row}.sif" if published else built
     if not file:
         return ()
     name = shlex.quote(file)
@@ -312,7 +319,7 @@ def _apptainer(record: Record) -> tuple[Command, ...]:
     pull = (Command(what="Pull", text=f"apptainer pull {name} {source}"),) if published else ()
     return (
         *pull,
-        Command(what="Shell", text=f"apptainer exec --nv {name} bash"),
+        Command(what=SHELL, text=f"apptainer exec --nv {name} bash"),
         Command(what="Train on 2 GPUs", text=f"apptainer exec --nv {name} mpirun -np 2 python train.py"),
     )
 

@@ -40,7 +40,7 @@ def table(records: Iterable[Record], rejections: Sequence[Rejection], *, plain: 
     chosen = newest(records)
     result = Table(
         box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, plain),
-        caption_justify="left", caption_style="", title_justify="left", pad_edge=False,
+        caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
     )  # fmt: skip
     result.add_column("row", overflow="fold")
     result.add_column("world", no_wrap=True)

@@ -67,13 +67,21 @@ def state(record: Record) -> State:
 
 
 def not_run(record: Record) -> dict[str, str]:
-    """Reason to the tiers that it kept from running, as in "docker gpu, sif gpu"."""
-    reasons: dict[str, list[str]] = {}
+    """Reason to the tiers that it kept from running, as in "gpu in docker and sif"."""
+    reasons: dict[str, dict[str, list[str]]] = {}
     for world in WORLDS:
         for cell in tier_cells(record, world):
             if cell.outcome is Outcome.NOT_RUN:
-                reasons.setdefault(cell.reason, []).append(f"{world} {cell.tier.value}")
-    return {reason: ", ".join(tiers) for reason, tiers in reasons.items()}
+                reasons.setdefault(cell.reason, {}).setdefault(world, []).append(cell.tier.value)
+    return {reason: _where(worlds) for reason, worlds in reasons.items()}
+
+
+def _where(worlds: dict[str, list[str]]) -> str:
+    by_tiers: dict[str, list[str]] = {}
+    for world, tiers in worlds.items():
+        words = "all tiers" if len(tiers) == len(Tier) else ", ".join(tiers)
+        by_tiers.setdefault(words, []).append(world)
+    return "; ".join(f"{words} in {' and '.join(names)}" for words, names in by_tiers.items())
 
 
 # -- words and units ---

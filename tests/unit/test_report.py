@@ -113,7 +113,7 @@ def test_the_table_marks_each_tier_in_both_worlds() -> None:
     docker = next(line for line in text.splitlines() if "torch2.8.0" in line)
     assert re.findall(f"[{''.join(MARKS.values())}]", docker) == [MARKS[outcome] for outcome in expected]
     assert text.count("5.9 GB") == 2 and "13 min 43 s" in text
-    assert f"not run: docker gpu, sif gpu: {NO_GPU}" in text
+    assert f"not run: gpu in docker and sif: {NO_GPU}" in text
     assert "rejected by one-cuda" in text and "nearest that works: debian13-cuda12.8" in text
 
 
