@@ -6,9 +6,10 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import signal
 import time
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -305,6 +306,15 @@ def test_the_check_for_half_files_can_fail(tmp_path: Path) -> None:
 def test_the_schema_in_the_docs_is_that_of_the_model() -> None:
     """To write it again: ``python -m stackwright.record > docs/record.schema.json``."""
     assert (ROOT / "docs" / "record.schema.json").read_text() == records.schema_text()
+
+
+def test_each_field_is_explained_in_the_docs() -> None:
+    text = (ROOT / "docs" / "record.md").read_text()
+    described = set(re.findall(r"`(\w+)(?:\[\])?`", text))
+    kinds = (Record, records.Image, records.Layer, records.Component, records.SifFile, records.Step,
+             records.Timing, records.Host, Check)  # fmt: skip
+    for kind in kinds:
+        assert {field.name for field in fields(kind)} <= described, kind
 
 
 def test_the_schema_takes_a_record_and_refuses_a_wrong_one() -> None:
