@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from stackwright.engines.docker import Docker, image_exists
 from stackwright.errors import EngineError, SiteError
 from stackwright.model import Base
 from stackwright.runner import Runner
+from stackwright.suite import read_release
 
 KEEP_NOTHING_OF_THE_SITE = (
     "rm -f $1/etc/apt/sources.list $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname",
@@ -17,19 +19,39 @@ KEEP_NOTHING_OF_THE_SITE = (
 )
 
 
-def reference(base: Base) -> str:
-    return f"stackwright/base:{base.os}-{base.date}"
+def reference(os: str, date: str) -> str:
+    return f"stackwright/base:{os}-{date}"
 
 
-def ensure(base: Base, *, docker: Docker, runner: Runner, mirror: str) -> str:
-    """The name of the base image; made first if the engine does not have it.
+def ensure(
+    base: Base, *, docker: Docker, runner: Runner, mirror: str | None, say: Callable[[str], None]
+) -> str:
+    """The name of the base image: that of the lock, or, where the mirror has moved on, today's.
 
-    The mirror gives what it has today. Where it moved on since the row was locked, the image's own
-    release is compared with the row's by a probe, which says so.
+    A mirror keeps only its last state, so that the locked one may be gone. The image's name then holds
+    the date that it really has, and ``say`` is told. SiteError without a mirror, or when it fails.
     """
-    name = reference(base)
-    if image_exists(docker, name):
-        return name
+    locked = reference(base.os, base.date)
+    if image_exists(docker, locked):
+        return locked
+    if not mirror:
+        raise SiteError(
+            "no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR to that of a Debian mirror"
+        )
+    now = read_release(mirror, base.suite)
+    name = reference(base.os, now.date)
+    if name != locked:
+        say(
+            f"{base.os}: the mirror moved on since the row was locked, from {base.release} of {base.date}"
+            f" to {now.version} of {now.date}; ./build.py lock takes note of it"
+        )
+        if image_exists(docker, name):
+            return name
+    _make(base, name, docker=docker, runner=runner, mirror=mirror)
+    return name
+
+
+def _make(base: Base, name: str, *, docker: Docker, runner: Runner, mirror: str) -> None:
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
         tar = Path(folder) / "base.tar"
         hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
@@ -44,7 +66,6 @@ def ensure(base: Base, *, docker: Docker, runner: Runner, mirror: str) -> str:
         done = runner(docker.command("image", "import", "--change", label, tar, name))
         if not done.ok:
             raise EngineError(f"the base could not be imported: {done.stderr.strip()}", place=name)
-    return name
 
 
 def _last_error(log: str) -> str:

@@ -24,30 +24,6 @@ BUILD_NEEDS = 25 * 10**9
 """Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One row to be worked on, with everything that has effects passed in."""
-
-    project: Project
-    row: Planned
-    docker: Docker
-    site: host.Site
-    runner: Runner
-    display: Display
-
-    @property
-    def id(self) -> str:
-        return self.row.stack.id
-
-    @property
-    def reference(self) -> str:
-        return render.reference(self.row.recipe)
-
-    @property
-    def folder(self) -> Path:
-        return self.project.folder(self.row.recipe)
-
-
 def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
     """Do those of the wanted phases that are not done. A failure is recorded, then raised."""
     with row_lock(job.project.out / job.id, job.display.say):
@@ -124,104 +100,6 @@ def _close_failed(job: Job, error: BaseException) -> None:
         status = Status.INTERRUPTED if isinstance(error, KeyboardInterrupt) else Status.FAILED
         reason = str(error).splitlines()[0] if str(error) else "interrupted"
         record.write(record.closed(current, status, at=datetime.now(UTC), reason=reason), job.project.records)
-
-
-# -- the phases ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRow:
-    do: Callable[[Job, Record], Record]
-    done: Callable[[Job, Record], bool]
-
-
-def _base(job: Job, current: Record) -> Record:
-    _require_disk(job)
-    if not job.site.mirror:
-        raise SiteError(
-            "no mirror of the distribution is known",
-            place=job.id,
-            hint="set STACKWRIGHT_APT_MIRROR to the address of a Debian mirror",
-        )
-    base.ensure(job.row.stack.base, docker=job.docker, runner=job.runner, mirror=job.site.mirror)
-    return current
-
-
-def _base_done(job: Job, current: Record) -> bool:
-    return _build_done(job, current) or engine.image_exists(job.docker, base.reference(job.row.stack.base))
-
-
-def _build(job: Job, current: Record) -> Record:
-    with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
-        built = build(
-            job.row.recipe,
-            job.folder,
-            docker=job.docker,
-            runner=job.runner,
-            base_image=base.reference(job.row.stack.base),
-            secrets=host.site_secrets(Path(private), job.site, job.row.stack.base.suite),
-            on_event=lambda event: job.display.event(job.id, event),
-        )
-    return _with_image(job, replace(current, steps=_steps(built)))
-
-
-def _build_done(job: Job, current: Record) -> bool:
-    found = engine.inspect(job.docker, job.reference)
-    return current.image is not None and found is not None and found["Id"] == current.image.id
-
-
-def _with_image(job: Job, current: Record) -> Record:
-    found = engine.inspect(job.docker, job.reference)
-    assert found is not None, "a build that ended well left no image"
-    image = record.Image(
-        reference=job.reference, id=found["Id"], bytes=found["Size"], base=base.reference(job.row.stack.base)
-    )
-    layers = tuple(
-        record.Layer(created_by=layer.created_by[:120], what=_what(layer.created_by), bytes=layer.size)
-        for layer in engine.layers(job.docker, job.reference)
-        if layer.size
-    )
-    return replace(current, image=image, layers=layers)
-
-
-def _what(created_by: str) -> str:
-    """A layer's purpose in a word, from the instruction that made it."""
-    purposes: Mapping[str, str] = {
-        "horovod-*.whl": "horovod",
-        "COPY /opt/stack": "frameworks",
-        "openssh-server": "runtime packages",
-        "python3-venv": "python",
-        "row.json": "row",
-        "sshd-as-user": "ssh",
-        "nvidia-cuda-toolkit": "toolchain",
-    }
-    return next((what for mark, what in purposes.items() if mark in created_by), "base")
-
-
-def _steps(built: Built) -> tuple[record.Step, ...]:
-    return tuple(
-        record.Step(name=step.name[:200], seconds=step.seconds, cached=step.cached) for step in built.steps
-    )
-
-
-def _require_disk(job: Job) -> None:
-    free = host.free_disk(Path(job.docker.root))
-    if free < BUILD_NEEDS and not engine.image_exists(job.docker, job.reference):
-        raise DiskError(
-            f"a build needs {BUILD_NEEDS / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free for images",
-            place=job.id,
-            hint="./build.py clean shows what can go",
-        )
-
-
-PHASES: Mapping[Phase, PhaseRow] = {
-    Phase.BASE: PhaseRow(do=_base, done=_base_done),
-    Phase.BUILD: PhaseRow(do=_build, done=_build_done),
-}
-
-
-def _done(phase: Phase, job: Job, current: Record) -> bool:
-    return PHASES[phase].done(job, current)
 
 
 def _tools(job: Job) -> tuple[tuple[str, str], ...]:

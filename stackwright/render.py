@@ -53,8 +53,6 @@ def declared(stack: Stack) -> dict[str, Any]:
         "id": stack.id,
         "provider": stack.provider,
         "os": stack.os,
-        "os_release": stack.base.release,
-        "os_date": stack.base.date,
         "python": stack.python,
         "gcc": stack.gcc,
         "cuda": stack.cuda,

@@ -7,6 +7,7 @@ import lzma
 import re
 import urllib.request
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.error import URLError
@@ -30,22 +31,43 @@ def fetch(url: str) -> bytes:
     return content
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A suite's Release file: its point release, its date, its digest, and path -> sha256 of its indexes."""
+
+    version: str
+    date: str
+    digest: str
+    indexes: tuple[tuple[str, str], ...]
+
+
+def read_release(mirror: str, suite: str) -> Release:
+    content = fetch(f"{mirror.rstrip('/')}/dists/{suite}/InRelease")
+    text = content.decode("utf-8", "replace")
+    fields = dict(re.findall(r"^([A-Z][A-Za-z-]+): (.+)$", text, re.MULTILINE))
+    listed = re.findall(r"^ ([0-9a-f]{64})\s+\d+\s+(\S+)$", text, re.MULTILINE)
+    if "Date" not in fields:
+        raise SiteError(f"what the mirror calls InRelease of {suite} is not one", hint="check the mirror")
+    return Release(
+        version=fields.get("Version", ""),
+        date=parsedate_to_datetime(fields["Date"]).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ"),
+        digest=hashlib.sha256(content).hexdigest(),
+        indexes=tuple((path, digest) for digest, path in listed),
+    )
+
+
 def read_suite(mirror: str, os: str, suite: str, wanted: Iterable[str]) -> Base:
     """The state of a suite on the mirror; LockError when a wanted package is not in it.
 
     Each index is compared with the sha256 that the Release file names. The signature of that file is
     checked where it counts: by apt and mmdebstrap, when the base is made.
     """
-    root = f"{mirror.rstrip('/')}/dists/{suite}"
-    release = fetch(f"{root}/InRelease")
-    text = release.decode("utf-8", "replace")
-    fields = dict(re.findall(r"^([A-Z][A-Za-z-]+): (.+)$", text, re.MULTILINE))
-    listed = re.findall(r"^ ([0-9a-f]{64})\s+\d+\s+(\S+)$", text, re.MULTILINE)
-    digests = {path: digest for digest, path in listed}
+    release = read_release(mirror, suite)
+    digests = dict(release.indexes)
     versions: dict[str, str] = {}
     for component in COMPONENTS:
         path = f"{component}/binary-amd64/Packages.xz"
-        packed = fetch(f"{root}/{path}")
+        packed = fetch(f"{mirror.rstrip('/')}/dists/{suite}/{path}")
         if hashlib.sha256(packed).hexdigest() != digests.get(path):
             raise SiteError(f"{path} of {suite} is not the file that Release names", hint="try again later")
         versions.update(_versions(lzma.decompress(packed).decode()))
@@ -55,9 +77,9 @@ def read_suite(mirror: str, os: str, suite: str, wanted: Iterable[str]) -> Base:
     return Base(
         os=os,
         suite=suite,
-        release=fields.get("Version", ""),
-        date=parsedate_to_datetime(fields["Date"]).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ"),
-        digest=hashlib.sha256(release).hexdigest(),
+        release=release.version,
+        date=release.date,
+        digest=release.digest,
         packages=tuple(Package(name=name, version=versions[name]) for name in sorted(wanted)),
     )
 

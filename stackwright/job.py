@@ -1,0 +1,39 @@
+"""One row to be worked on, with everything that has effects passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackwright import host, render
+from stackwright.display import Display
+from stackwright.engines.apptainer import Apptainer
+from stackwright.engines.docker import Docker
+from stackwright.project import Planned, Project
+from stackwright.runner import Runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """``apptainer`` is asked for when it is needed: finding one may mean to build its image."""
+
+    project: Project
+    row: Planned
+    docker: Docker
+    apptainer: Callable[[], Apptainer]
+    site: host.Site
+    runner: Runner
+    display: Display
+
+    @property
+    def id(self) -> str:
+        return self.row.stack.id
+
+    @property
+    def reference(self) -> str:
+        return render.reference(self.row.recipe)
+
+    @property
+    def folder(self) -> Path:
+        return self.project.folder(self.row.recipe)

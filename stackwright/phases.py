@@ -1,0 +1,246 @@
+"""The phases of a row, as a table: how each is done, and how to see that it is done already."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stackwright import base, convert, host, record
+from stackwright.build import Built, build
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Mount
+from stackwright.engines.gpu import GpuAccess, NoGpu, look_for_gpu
+from stackwright.errors import DiskError
+from stackwright.job import Job
+from stackwright.model import Check, Outcome, Tier, Verdict
+from stackwright.probe import Probed, probe_image, run_image_tests
+from stackwright.record import Phase, Record
+from stackwright.runner import Completed
+
+BUILD_NEEDS = 25 * 10**9
+"""Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
+
+SHARED_MEMORY = 2**30
+"""Bytes of /dev/shm: ranks of one node exchange their data there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRow:
+    do: Callable[[Job, Record], Record]
+    done: Callable[[Job, Record], bool]
+
+
+# -- base and build --------------------------------------------------------------------------------
+
+
+def _base(job: Job, current: Record) -> Record:
+    free = host.free_disk(Path(job.docker.root))
+    if free < BUILD_NEEDS:
+        raise DiskError(
+            f"a build needs {BUILD_NEEDS / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free for images",
+            place=job.id,
+            hint="./build.py clean shows what can go",
+        )
+    _ensure_base(job)
+    return current
+
+
+def _base_done(job: Job, current: Record) -> bool:
+    locked = job.row.stack.base
+    return _build_done(job, current) or engine.image_exists(job.docker, base.reference(locked.os, locked.date))
+
+
+def _ensure_base(job: Job) -> str:
+    locked, say = job.row.stack.base, job.display.say
+    return base.ensure(locked, docker=job.docker, runner=job.runner, mirror=job.site.mirror, say=say)
+
+
+def _build(job: Job, current: Record) -> Record:
+    base_image = _ensure_base(job)
+    with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
+        built = build(
+            job.row.recipe,
+            job.folder,
+            docker=job.docker,
+            runner=job.runner,
+            base_image=base_image,
+            secrets=host.site_secrets(Path(private), job.site, job.row.stack.base.suite),
+            on_event=lambda event: job.display.event(job.id, event),
+        )
+    return _with_image(job, replace(current, steps=_steps(built)), base_image)
+
+
+def _build_done(job: Job, current: Record) -> bool:
+    found = engine.inspect(job.docker, job.reference)
+    return current.image is not None and found is not None and found["Id"] == current.image.id
+
+
+def _with_image(job: Job, current: Record, base_image: str) -> Record:
+    found = engine.inspect(job.docker, job.reference)
+    assert found is not None, "a build that ended well left no image"
+    image = record.Image(reference=job.reference, id=found["Id"], bytes=found["Size"], base=base_image)
+    layers = tuple(
+        record.Layer(created_by=layer.created_by[:120], what=_purpose(layer.created_by), bytes=layer.size)
+        for layer in engine.layers(job.docker, job.reference)
+        if layer.size
+    )
+    return replace(current, image=image, layers=layers)
+
+
+def _purpose(created_by: str) -> str:
+    """A layer's purpose in a word, from the instruction that made it."""
+    purposes: Mapping[str, str] = {
+        "horovod-*.whl": "horovod",
+        "COPY /opt/stack": "frameworks",
+        "openssh-server": "runtime packages",
+        "python3-venv": "python",
+        "row.json": "row",
+        "sshd-as-user": "ssh",
+        "nvidia-cuda-toolkit": "toolchain",
+    }
+    return next((what for mark, what in purposes.items() if mark in created_by), "base")
+
+
+def _steps(built: Built) -> tuple[record.Step, ...]:
+    steps = (step for step in built.steps if step.completed)
+    return tuple(record.Step(name=step.name[:200], seconds=step.seconds, cached=step.cached) for step in steps)
+
+
+# -- probes ----------------------------------------------------------------------------------------
+
+
+def _probe_docker(job: Job, current: Record) -> Record:
+    image = engine.inspect(job.docker, job.reference)
+    access = _gpu(job)
+    not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
+
+    def execute(
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed:
+        gpu = access if isinstance(access, GpuAccess) else None
+        container = engine.Job(
+            image=job.reference, argv=tuple(argv), mounts=tuple(mounts), user=user, network=False,
+            shm=SHARED_MEMORY, gpu=gpu,
+        )  # fmt: skip
+        return engine.run(job.docker, container, timeout=timeout)
+
+    probed = probe_image(
+        job.row.stack,
+        world="docker",
+        execute=execute,
+        probes=job.project.root / "probes",
+        folder=job.folder / "facts" / "docker",
+        image=image,
+        gpus=0 if isinstance(access, NoGpu) else 1,
+        not_run=not_run,
+    )
+    idle = engine.Job(image=job.reference, argv=("sleep", "infinity"), network=False)
+    with engine.started(job.docker, idle) as container:
+        return _judged(job, current, probed, not_run, container)
+
+
+def _gpu(job: Job) -> GpuAccess | NoGpu:
+    with engine.connected(job.docker) as client:
+        return look_for_gpu(client)
+
+
+def _probe_sif(job: Job, current: Record) -> Record:
+    assert current.sif is not None, "the phase before this one records the file"
+    apptainer, sif = job.apptainer(), job.project.out / current.sif.path
+    reason = "the GPU tier is run in Docker only"
+    access = _gpu(job)
+    not_run = {Tier.GPU: access.reason if isinstance(access, NoGpu) else reason}
+
+    def execute(
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed:
+        return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout)
+
+    probed = probe_image(
+        job.row.stack,
+        world="sif",
+        execute=execute,
+        probes=job.project.root / "probes",
+        folder=job.folder / "facts" / "sif",
+        labels=convert.labels(apptainer, sif),
+        not_run=not_run,
+    )
+    return _judged(job, current, probed, not_run, None)
+
+
+def _judged(
+    job: Job, current: Record, probed: Probed, not_run: Mapping[Tier, str], container: str | None
+) -> Record:
+    """The verdict, with the image tests as one more check, because they look by other means."""
+    world = probed.verdict.world
+    tests = run_image_tests(
+        job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
+        facts=job.folder / "facts" / world, world=world, junit=job.folder / f"junit-{world}.xml",
+        not_run=not_run, container=container, docker_host=job.docker.host,
+    )  # fmt: skip
+    witness = Check(
+        id="static.image-tests",
+        tier=Tier.STATIC,
+        why="Tests that look at the image without our probes (testinfra) agree with them.",
+        outcome=Outcome.PASSED if tests.passed else Outcome.FAILED,
+        detail=tests.output.strip().splitlines()[-1] if tests.output.strip() else "they said nothing",
+    )
+    verdict = Verdict(world=world, checks=(*probed.verdict.checks, witness))
+    current = replace(record.judged(current, verdict), found=_found(probed.facts) or current.found)
+    return replace(current, components=_components(probed.facts) or current.components)
+
+
+def _found(facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Versions as they were seen inside, under the names of the row's fields."""
+    return ()
+
+
+def _components(facts: Mapping[str, Any]) -> tuple[record.Component, ...]:
+    sizes = facts.get("files", {}).get("sizes", {})
+    return tuple(
+        record.Component(name=name, bytes=size)
+        for name, size in sorted(sizes.items(), key=lambda item: -item[1])
+    )
+
+
+def _probed(world: str) -> Callable[[Job, Record], bool]:
+    """Done if all checks of this world are known, by today's probes, and none failed."""
+
+    def done(job: Job, current: Record) -> bool:
+        verdict = current.verdict(world)
+        return verdict is not None and not verdict.failed
+
+    return done
+
+
+# -- sif -------------------------------------------------------------------------------------------
+
+
+def _sif(job: Job, current: Record) -> Record:
+    target = job.folder / f"{job.id}.sif"
+    made = convert.to_sif(
+        job.reference, target, docker=job.docker, runner=job.runner, apptainer=job.apptainer(),
+        image_bytes=current.image.bytes if current.image else 0,
+    )  # fmt: skip
+    path = os.path.relpath(target, job.project.out)
+    return replace(current, sif=record.SifFile(path=path, bytes=made.bytes, sha256=made.sha256))
+
+
+def _sif_done(job: Job, current: Record) -> bool:
+    if current.sif is None:
+        return False
+    path = job.project.out / current.sif.path
+    return path.is_file() and path.stat().st_size == current.sif.bytes
+
+
+PHASES: Mapping[Phase, PhaseRow] = {
+    Phase.BASE: PhaseRow(do=_base, done=_base_done),
+    Phase.BUILD: PhaseRow(do=_build, done=_build_done),
+    Phase.PROBE_DOCKER: PhaseRow(do=_probe_docker, done=_probed("docker")),
+    Phase.SIF: PhaseRow(do=_sif, done=_sif_done),
+    Phase.PROBE_SIF: PhaseRow(do=_probe_sif, done=_probed("sif")),
+}

@@ -1,0 +1,56 @@
+"""Every row of matrix.yaml renders to the committed bytes. `pytest --update-golden` rewrites them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackwright import render
+from stackwright.project import Planned, Project, cells, plan
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parent
+PLAN = plan(project := Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out"), cells(project))
+
+# The lock and the scripts stand in the tree already; the rest of a context is made by render alone.
+KEPT = ("Dockerfile", "row.json")
+
+
+def expected(path: Path, content: str, update: bool) -> str:
+    if update:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return path.read_text()
+
+
+@pytest.fixture
+def update(pytestconfig: pytest.Config) -> bool:
+    return bool(pytestconfig.getoption("--update-golden"))
+
+
+def test_every_row_of_the_shipped_matrix_works() -> None:
+    assert PLAN.rejections == ()
+
+
+@pytest.mark.parametrize("row", PLAN.rows, ids=lambda row: row.stack.id)
+@pytest.mark.parametrize("name", KEPT)
+def test_context(row: Planned, name: str, update: bool) -> None:
+    recipe = row.recipe
+    assert recipe.text(name) == expected(GOLDEN / recipe.id / name, recipe.text(name), update)
+
+
+def test_bake_file(update: bool) -> None:
+    text = render.bake(row.recipe for row in PLAN.rows)
+    assert text == expected(GOLDEN / "docker-bake.json", text, update)
+
+
+def test_rendering_twice_gives_the_same_bytes() -> None:
+    again = plan(project, cells(project))
+    assert [row.recipe for row in again.rows] == [row.recipe for row in PLAN.rows]
+
+
+def test_no_golden_file_is_left_of_a_row_that_is_gone() -> None:
+    assert {path.name for path in GOLDEN.iterdir() if path.is_dir() and path.name[0] not in "._"} == {
+        row.stack.id for row in PLAN.rows
+    }

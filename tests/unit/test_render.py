@@ -1,0 +1,123 @@
+"""What is rendered depends on the row alone, shares what can be shared, and holds nothing of the site."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from rows import LOCK, SERIES, SOURCES, stack
+
+from stackwright import render
+from stackwright.model import Cell, Mpi
+
+RECIPE = render.render(stack(), SOURCES)
+DOCKERFILE = RECIPE.text("Dockerfile")
+
+
+def stage(text: str, name: str) -> str:
+    """The lines of one stage."""
+    match = re.search(rf"^FROM \S+ AS {name}$.*?(?=^# ---- |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert match, name
+    return match[0]
+
+
+def test_same_inputs_same_bytes() -> None:
+    assert render.render(stack(), SOURCES) == RECIPE
+
+
+@pytest.mark.parametrize("shared", ["base", "toolchain", "frameworks", "horovod-wheel"])
+def test_stages_do_not_name_the_row(shared: str) -> None:
+    other = render.render(stack(id="another-row"), SOURCES)
+    assert stage(other.text("Dockerfile"), shared) == stage(DOCKERFILE, shared)
+    assert other.key != RECIPE.key
+
+
+def test_the_toolchain_is_shipped_in_the_devel_flavour_only() -> None:
+    assert "FROM base AS final" in DOCKERFILE
+    devel = render.render(stack(flavour="devel"), SOURCES).text("Dockerfile")
+    assert "FROM toolchain AS final" in devel
+
+
+@pytest.mark.parametrize("value", [{"gcc": "12.4.0"}, {"mpi": Mpi(flavour="mpich", version="4.2.1")}])
+def test_a_value_reaches_the_toolchain(value: dict[str, object]) -> None:
+    changed = render.render(stack(**value), SOURCES).text("Dockerfile")
+    assert stage(changed, "toolchain") != stage(DOCKERFILE, "toolchain")
+    assert stage(changed, "frameworks") == stage(DOCKERFILE, "frameworks")
+
+
+@pytest.mark.parametrize("part", ["files", "patches", "script", "lock"])
+def test_the_key_covers_everything_that_goes_in(part: str) -> None:
+    changed = {
+        "files": lambda: render.render(stack(gpu_arch=("8.0",)), SOURCES),
+        "patches": lambda: render.render(stack(patches=("cxx17.patch",)), SOURCES),
+        "script": lambda: render.render(stack(), replace(SOURCES, build_script=b"#!/bin/sh\n")),
+        "lock": lambda: render.render(stack(lock=replace(LOCK, text=LOCK.text + "x==1\n")), SOURCES),
+    }[part]()
+    assert changed.key != RECIPE.key
+
+
+def test_patches_keep_the_order_of_the_series() -> None:
+    names = [name for name, _ in RECIPE.files if name.startswith("horovod/patches/")]
+    assert names == ["horovod/patches/00-cxx17.patch", "horovod/patches/01-gcc13-includes.patch"]
+
+
+def test_the_row_in_the_label_is_the_row_in_the_file() -> None:
+    label = re.search(r"org\.stackwright\.stack='(.*)'", DOCKERFILE)
+    assert label
+    assert json.loads(label[1]) == json.loads(RECIPE.text("row.json")) == render.declared(stack())
+
+
+def test_nothing_is_found_by_ld_library_path() -> None:
+    assert "LD_LIBRARY_PATH" not in DOCKERFILE
+    assert "ld.so.conf.d" in DOCKERFILE
+
+
+def test_no_syntax_line_because_it_needs_a_registry() -> None:
+    assert not re.search(r"^#\s*syntax=", DOCKERFILE, re.MULTILINE)
+
+
+def test_no_stage_can_see_an_address_of_the_site() -> None:
+    assert not re.search(r"https?://", DOCKERFILE)
+
+
+def test_every_download_runs_with_hashes() -> None:
+    installs = re.findall(r"pip (?:install|download)[^;]*", DOCKERFILE)
+    assert installs
+    assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+
+
+@pytest.mark.parametrize("value", ["a'b", "a\\b", "a\nb", "a\rb"])
+def test_a_label_that_cannot_be_quoted_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="cannot be written"):
+        render.dockerfile_literal(value)
+
+
+def test_a_template_that_asks_for_an_unknown_value_fails() -> None:
+    import jinja2
+
+    broken = tuple((n, t + "{{ no_such_value }}" if n == "final.j2" else t) for n, t in SOURCES.templates)
+    with pytest.raises(jinja2.UndefinedError):
+        render.render(stack(), replace(SOURCES, templates=broken))
+
+
+@pytest.mark.parametrize(
+    ("cuda", "required"),
+    [
+        ("12.4.127", "cuda>=12.0,driver>=525"),
+        ("11.8", "cuda>=11.0,driver>=450"),
+        ("13.0", "cuda>=13.0,driver>=580"),
+    ],
+)
+def test_the_driver_that_is_required(cuda: str, required: str) -> None:
+    assert render.require_cuda(cuda) == required
+
+
+def test_each_patch_of_the_series_names_its_reason_and_a_file() -> None:
+    assert SERIES.patches
+    for patch in SERIES.patches:
+        assert patch.content.startswith((b"PyTorch", b"gcc"))
+        assert patch.source
+        assert patch.when
+        assert all(name in Cell.__dataclass_fields__ for name, _ in patch.when)
