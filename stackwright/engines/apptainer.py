@@ -1,0 +1,212 @@
+"""Apptainer: the one on the PATH, else one in a small image of its own behind scripts/apptainer.
+
+The image is made of Debian's own packages by mmdebstrap: no registry is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker, Mount
+from stackwright.engines.gpu import GpuAccess
+from stackwright.errors import ConvertError, EngineError
+from stackwright.runner import Completed, Runner
+
+SHIM = Path(__file__).resolve().parents[2] / "scripts" / "apptainer"
+SUITE = "sid"
+"""The only suite of Debian that has apptainer."""
+
+PACKAGES = ("apptainer", "squashfs-tools", "squashfuse", "fuse2fs", "ca-certificates")
+IMAGE = "stackwright/apptainer:1"
+TOOL_LABEL = "org.stackwright.tool"
+FASTEST_SQUASHFS = "-comp zstd -Xcompression-level 1"
+"""96 MB/s on two cores where the default, gzip 9, runs at 15; kernels since 4.14 read it."""
+
+# spython runs "singularity" from the PATH of its process, so it gets a process of its own.
+_INSPECT = "import json, sys; from spython.main import Client; print(json.dumps(Client.inspect(sys.argv[1])))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apptainer:
+    """``native``: it is the host's own. The other one sees only ``folders``, and those of each call."""
+
+    program: Path
+    version: str
+    native: bool
+    runner: Runner = field(repr=False, compare=False)
+    docker: Docker | None = None
+    folders: tuple[Path, ...] = ()
+
+    def __call__(
+        self,
+        *argv: str | Path,
+        folders: tuple[Path, ...] = (),
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        gpu: GpuAccess | None = None,
+    ) -> Completed:
+        """One command of apptainer, as it is. Code 124: no end within ``timeout`` seconds."""
+        if self.native or self.docker is None:
+            return self.runner([self.program, *argv], env=env, timeout=timeout)
+        name = f"stackwright-apptainer-{uuid4().hex[:12]}"
+        options = ("--name", name, "--label", f"{engine.MADE_BY_US}={os.getpid()}")
+        settings = {
+            "STACKWRIGHT_DOCKER": " ".join(self.docker.command()),
+            "STACKWRIGHT_APPTAINER_IMAGE": IMAGE,
+            "STACKWRIGHT_BIND": ":".join(str(folder) for folder in (*self.folders, *folders)),
+            "STACKWRIGHT_DOCKER_RUN": " ".join((*options, *(gpu.run_arguments() if gpu else ()))),
+        }
+        if timeout is not None:
+            settings["STACKWRIGHT_TIMEOUT"] = f"{timeout:g}"
+        patience = None if timeout is None else timeout + 30
+        try:
+            done = self.runner([self.program, *argv], env={**(env or {}), **settings}, timeout=patience)
+        except BaseException:
+            self._end(name)
+            raise
+        if done.returncode == engine.TIMED_OUT:
+            self._end(name)
+        return done
+
+    def _end(self, name: str) -> None:
+        """The container outlives a client that was killed."""
+        assert self.docker is not None
+        self.runner(self.docker.command("rm", "--force", name), timeout=60)
+
+    def exec(
+        self,
+        sif: Path,
+        argv: tuple[str, ...],
+        *,
+        binds: tuple[Mount, ...] = (),
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        gpu: GpuAccess | None = None,
+        workdir: str | None = None,
+    ) -> Completed:
+        """Run a program in the SIF, sealed off from the host (``--containall``) but for ``binds``.
+
+        --no-privs: a host may deny root a capability, and apptainer then refuses to hand the others on.
+        --no-eval: the values of ``env`` arrive as they are. --workdir: /tmp would else be 64 MiB of memory.
+        """
+        with tempfile.TemporaryDirectory(prefix="stackwright-") as scratch:
+            sealed = ("--containall", "--no-privs", "--no-eval", "--workdir", scratch)
+            words = ("exec", *sealed, *_exec_options(binds, workdir, gpu), sif.resolve(), *argv)
+            inside = {f"APPTAINERENV_{key}": value for key, value in (env or {}).items()}
+            folders = (Path(scratch), sif.resolve().parent, *(bind.source for bind in binds))
+            return self(*words, folders=folders, env=inside, timeout=timeout, gpu=gpu)
+
+    def inspect(self, sif: Path) -> dict[str, Any]:
+        """spython's description of a SIF: ``attributes`` with ``labels``, ``environment``, ``runscript``."""
+        with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+            (Path(folder) / "singularity").symlink_to(self.program)
+            env = {"PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+            if self.docker is not None and not self.native:
+                env["STACKWRIGHT_DOCKER"] = " ".join(self.docker.command())
+                env["STACKWRIGHT_APPTAINER_IMAGE"] = IMAGE
+                env["STACKWRIGHT_BIND"] = str(sif.resolve().parent)
+            done = self.runner([sys.executable, "-c", _INSPECT, str(sif.resolve())], env=env, timeout=120)
+        return _described(done, sif)
+
+    def build(
+        self,
+        target: Path,
+        source: str,
+        args: tuple[str, ...] = (),
+        *,
+        folders: tuple[Path, ...] = (),
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Completed:
+        """``apptainer build``. ``folders`` are those that the source lies in; a failure is an error."""
+        words = ("build", "--force", "--mksquashfs-args", FASTEST_SQUASHFS, *args)
+        seen = (target.resolve().parent, *folders)
+        done = self(*words, target.resolve(), source, folders=seen, env=env, timeout=timeout)
+        if not done.ok:
+            raise ConvertError(_last_line(done), place=str(target), hint="run the command above by hand")
+        return done
+
+
+def _exec_options(binds: tuple[Mount, ...], workdir: str | None, gpu: GpuAccess | None) -> Iterator[str]:
+    if gpu:
+        yield "--nv"
+    if workdir:
+        yield from ("--pwd", workdir)
+    for bind in binds:
+        yield from ("--bind", f"{bind.source}:{bind.target}:{'ro' if bind.read_only else 'rw'}")
+
+
+def find(
+    runner: Runner, docker: Docker | None, *, mirror: str | None = None, folders: tuple[Path, ...] = ()
+) -> Apptainer:
+    """The host's own apptainer, else the one in its image, which is made if it is not there (a minute)."""
+    native = shutil.which("apptainer")
+    if native and Path(native).resolve() != SHIM.resolve():
+        done = runner([native, "--version"], timeout=30)
+        if done.ok:
+            return Apptainer(program=Path(native), version=_version(done), native=True, runner=runner)
+    if docker is None:
+        raise EngineError("no apptainer on the PATH, and no engine to run one in", hint=engine.BRING_UP)
+    ensure(runner, docker, mirror=mirror)
+    found = Apptainer(program=SHIM, version="", native=False, runner=runner, docker=docker, folders=folders)
+    done = found("--version", timeout=60)
+    if not done.ok:
+        raise EngineError(_last_line(done), place=IMAGE, hint=f"docker image rm {IMAGE}, and try again")
+    return Apptainer(
+        program=SHIM, version=_version(done), native=False, runner=runner, docker=docker, folders=folders
+    )
+
+
+def ensure(runner: Runner, docker: Docker, *, mirror: str | None = None) -> str:
+    """The name of the image, made if it is not there.
+
+    sid's index is dated to expire after a week, and a mirror may be older; its signature is checked.
+    """
+    if engine.image_exists(docker, IMAGE):
+        return IMAGE
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+        archive = Path(folder) / "apptainer.tar"
+        argv: list[str | Path] = ["mmdebstrap", "--quiet", "--variant=minbase"]
+        argv += [f"--include={','.join(PACKAGES)}", '--aptopt=Acquire::Check-Valid-Until "false"']
+        argv += [SUITE, archive]
+        if mirror:
+            argv.append(f"deb {mirror} {SUITE} main")
+        _must(runner(argv, timeout=1800), "mmdebstrap")
+        changes = ("--change", f"LABEL {TOOL_LABEL}=apptainer")
+        _must(runner(docker.command("import", *changes, archive, IMAGE), timeout=600), "docker import")
+    return IMAGE
+
+
+def _must(done: Completed, what: str) -> None:
+    if not done.ok:
+        raise EngineError(f"{what}: {_last_line(done)}", place=IMAGE, hint="build.py doctor")
+
+
+def _described(done: Completed, sif: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(done.stdout)
+    except ValueError:
+        document = None
+    if not done.ok or not isinstance(document, dict) or "attributes" not in document:
+        cause = f"cannot be read: {_last_line(done)}"
+        raise ConvertError(cause, place=str(sif), hint="build.py sif makes it anew")
+    return document
+
+
+def _version(done: Completed) -> str:
+    return done.stdout.strip().removeprefix("apptainer version ")
+
+
+def _last_line(done: Completed) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1] if lines else f"exit code {done.returncode}"
