@@ -13,6 +13,7 @@ from rich.console import Console
 
 from stackwright import __version__, errors
 from stackwright.errors import EXIT_INTERRUPTED, RejectedError, StackwrightError
+from stackwright.model import Cell
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
 
@@ -52,9 +53,24 @@ class App:
     def plan(self, rows: Words, where: Words, *, default: bool = False) -> Plan:
         if default and not rows and not where:
             rows = default_rows(self.project)
-        planned = plan(self.project, cells(self.project, rows, where))
+        planned = plan(self.project, self.cells(rows, where))
         require_rows(planned)
         return planned
+
+    def cells(self, rows: Words, where: Words) -> tuple[Cell, ...]:
+        return cells(self.project, rows, where)
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def refuse(self, planned: Plan) -> None:
+        """RejectedError when a selected row cannot work: what could be done for the others is done."""
+        from stackwright import output
+
+        for rejection in planned.rejections:
+            self.console.print(output.rejection_text(rejection, self.project.matrix.name))
+        if planned.rejections:
+            raise RejectedError(f"{len(planned.rejections)} of the selected rows cannot work")
 
 
 def selection(command: Callable[..., None]) -> Callable[..., None]:
@@ -107,6 +123,140 @@ def plan_command(app: App, rows: Words, where: Words, as_json: bool, strict: boo
         out.print(output.summary_line(planned))
     if strict and planned.rejections:
         raise RejectedError(f"{len(planned.rejections)} of the selected rows cannot work")
+
+
+@cli.command("lock", epilog=example("./build.py lock cuda12-torch"))
+@selection
+@click.pass_obj
+def lock_command(app: App, rows: Words, where: Words) -> None:
+    """Ask the package index and the mirror for exact versions; write one file per row under locks/."""
+    from stackwright import locking
+
+    locking.lock_rows(app.project, app.cells(rows, where), runner=app.runner, say=app.say)
+
+
+@cli.command(
+    "render", epilog=example("./build.py render cuda12-torch", "./build.py render --to /tmp/contexts")
+)
+@selection
+@click.option("--to", type=PATH, help="the folder that receives the contexts  [default: out/rendered]")
+@click.pass_obj
+def render_command(app: App, rows: Words, where: Words, to: Path | None) -> None:
+    """Write each row's build context, and a bake file beside them. Needs no network and no engine."""
+    from stackwright import render
+
+    planned = app.plan(rows, where)
+    folder = to or app.project.out / "rendered"
+    render.write_all([row.recipe for row in planned.rows], folder)
+    for row in planned.rows:
+        app.say(f"{folder / row.stack.id}: docker build -t {row.stack.id} {folder / row.stack.id}")
+    app.say(f"{folder / render.BAKE_FILE}: docker buildx bake -f {folder / render.BAKE_FILE}")
+    app.refuse(planned)
+
+
+def working(name: str, phases: Words, *examples: str) -> Callable[[Callable[..., None]], click.Command]:
+    """A command that works on rows through some phases, and ends with what the records then say."""
+
+    def made(command: Callable[..., None]) -> click.Command:
+        @selection
+        @click.option(
+            "--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="rows at a time"
+        )
+        @click.option("--gpu", is_flag=True, help="test rows that ask for it on the GPU while they are built")
+        @json_option
+        @click.pass_obj
+        def run(app: App, /, rows: Words, where: Words, **options: Any) -> None:
+            _work(app, rows, where, phases=phases, **options)
+
+        run.__doc__ = command.__doc__
+        return cli.command(name, epilog=example(*examples), help=command.__doc__)(run)
+
+    return made
+
+
+@working("build", ("base", "build"), "./build.py build cuda12-torch", "./build.py build '*cuda12*' --jobs 2")
+def build_command() -> None:
+    """Build images: one BuildKit solve per row, its whole log kept."""
+
+
+@working("probe", ("base", "build", "probe docker"), "./build.py probe cuda12-torch --format json")
+def probe_command() -> None:
+    """Prove images from inside, building first what is not there."""
+
+
+@working("sif", ("base", "build", "sif"), "./build.py sif cuda12-torch")
+def sif_command() -> None:
+    """Convert images to .sif, building first what is not there."""
+
+
+@working("run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run --where torch=2.6.0")
+def run_command() -> None:
+    """Everything in order: base, build, probe, sif, probe the sif, and the report."""
+
+
+def _work(app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str) -> None:
+    """The summary is printed in any case; the first failure decides the exit code."""
+    from stackwright import session
+    from stackwright.record import Phase
+
+    planned = app.plan(rows, where, default=not phases)
+    wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
+    done = session.work_rows(
+        app.project, planned, wanted, runner=app.runner, console=app.console, jobs=jobs, gpu=gpu
+    )
+    if form == "json":
+        _print_json(session.document(done))
+    else:
+        session.print_summary(app.project, done, planned.rejections)
+    for error in done.errors:
+        app.say(f"error: {error}")
+    if done.errors:
+        sys.exit(done.errors[0].exit_code)
+    app.refuse(planned)
+
+
+@cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
+@json_option
+@click.pass_obj
+def report_command(app: App, form: str) -> None:
+    """Print what the records say, and write the page (out/report/index.html)."""
+    from stackwright import session
+
+    planned = app.plan((), ())
+    done = session.recorded(app.project)
+    if form == "json":
+        _print_json(session.document(done))
+    else:
+        session.print_summary(app.project, done, planned.rejections)
+
+
+@cli.command("doctor", epilog=example("./build.py doctor"))
+@json_option
+@click.pass_obj
+def doctor_command(app: App, form: str) -> None:
+    """Say what is there, what is missing and what to do: engine, apptainer, GPU, disk, mirror, CA."""
+    from stackwright import doctor, output
+    from stackwright.errors import EngineError
+
+    findings = doctor.examine(app.runner, app.project.root)
+    if form == "json":
+        _print_json(doctor.as_json(findings))
+    else:
+        Console().print(output.findings_table(findings))
+    missing = [finding.name for finding in findings if finding.state == "missing"]
+    if missing:
+        raise EngineError(f"missing: {', '.join(missing)}", hint="the last column says what to do")
+
+
+@cli.command("clean", epilog=example("./build.py clean", "./build.py clean --yes"))
+@click.option("--yes", is_flag=True, help="free it without asking")
+@json_option
+@click.pass_obj
+def clean_command(app: App, yes: bool, form: str) -> None:
+    """Show what could be freed, then free it: images, contexts and SIFs that no row needs any more."""
+    from stackwright import session
+
+    session.clean(app.project, app.plan((), ()), runner=app.runner, yes=yes, as_json=form == "json")
 
 
 def _print_json(document: Any) -> None:

@@ -51,7 +51,9 @@ def _base(job: Job, current: Record) -> Record:
 
 def _base_done(job: Job, current: Record) -> bool:
     locked = job.row.stack.base
-    return _build_done(job, current) or engine.image_exists(job.docker, base.reference(locked.os, locked.date))
+    return _build_done(job, current) or engine.image_exists(
+        job.docker, base.reference(locked.os, locked.date)
+    )
 
 
 def _ensure_base(job: Job) -> str:
@@ -106,8 +108,11 @@ def _purpose(created_by: str) -> str:
 
 
 def _steps(built: Built) -> tuple[record.Step, ...]:
-    steps = (step for step in built.steps if step.completed)
-    return tuple(record.Step(name=step.name[:200], seconds=step.seconds, cached=step.cached) for step in steps)
+    return tuple(
+        record.Step(name=step.name[:200], seconds=round(step.seconds, 3), cached=step.cached)
+        for step in built.steps
+        if step.completed
+    )
 
 
 # -- probes ----------------------------------------------------------------------------------------

@@ -1,39 +1,36 @@
-"""The phases of one row, in order, each recorded when it ends; what is done already is not done again."""
+"""One row, phase by phase: each is recorded when it ends, and what is done already is not done again."""
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stackwright import __version__, base, host, record, render
-from stackwright.build import Built, build, row_lock
-from stackwright.display import Display
-from stackwright.engines import docker as engine
-from stackwright.engines.docker import Docker
-from stackwright.errors import DiskError, SiteError, StackwrightError, VerdictError
+from stackwright import __version__, record, render
+from stackwright.build import row_lock
+from stackwright.errors import StackwrightError, VerdictError
+from stackwright.job import Job
+from stackwright.phases import PHASES
 from stackwright.project import Planned, Project
 from stackwright.record import Phase, Record, Status
-from stackwright.runner import Runner
 
-BUILD_NEEDS = 25 * 10**9
-"""Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
+EVERYTHING = tuple(Phase)
+BUILT = (Phase.BASE, Phase.BUILD)
 
 
 def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
     """Do those of the wanted phases that are not done. A failure is recorded, then raised."""
     with row_lock(job.project.out / job.id, job.display.say):
         known = record.latest(job.project.records, job.id, job.row.recipe.key)
-        if known and all(_done(phase, job, known) for phase in wanted):
+        if known and _judged_by_others(job, known):
+            known = None
+        if known and all(PHASES[phase].done(job, known) for phase in wanted):
             return known
-        current = known if known and _done(Phase.BUILD, job, known) else _begin(job)
+        current = known if known and PHASES[Phase.BUILD].done(job, known) else _begin(job)
         try:
             for phase in wanted:
-                if not _done(phase, job, current):
+                if not PHASES[phase].done(job, current):
                     current = _enter(job, current, phase)
         except (StackwrightError, KeyboardInterrupt) as error:
             _close_failed(job, error)
@@ -46,11 +43,16 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
 def standing(project: Project, row: Planned) -> str:
     """What a run would do, as far as the records know; the engine is not asked."""
     known = record.latest(project.records, row.stack.id, row.recipe.key)
-    if known is None:
+    if known is None or known.image is None:
         return "build"
     if known.status is Status.COMPLETE:
-        return "nothing: unchanged" if known.sif else "go on: not converted"
+        return "nothing: unchanged" if known.verdict("sif") else "go on after the build"
     return f"go on: {known.status} in {known.phase}"
+
+
+def _judged_by_others(job: Job, known: Record) -> bool:
+    """Whether the verdict is that of other probes or other checks than today's."""
+    return dict(known.tools).get("checks") != checks_digest(job.project.root)
 
 
 def _begin(job: Job) -> Record:
@@ -115,7 +117,7 @@ def _tools(job: Job) -> tuple[tuple[str, str], ...]:
 def checks_digest(root: Path) -> str:
     """What judges an image: a verdict of other probes or other checks is not a verdict of these."""
     digest = hashlib.sha256()
-    for pattern in ("probes/*.py", "stackwright/checks/*.py", "stackwright/verify.py"):
+    for pattern in ("probes/*.py", "stackwright/checks/*.py", "stackwright/verify.py", "tests/images/*.py"):
         for path in sorted(root.glob(pattern)):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

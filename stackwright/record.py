@@ -275,6 +275,11 @@ def dumps(record: Record) -> bytes:
     return content
 
 
+def as_json(record: Record) -> Any:
+    """The record in JSON types, as its file has it."""
+    return json.loads(dumps(record))
+
+
 def load(path: Path) -> Record:
     hint = "remove the file, or make it again by running the row"
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from stackwright.lock import pins
 from stackwright.model import Mpi, Recipe, Stack
 from stackwright.patches import Series
 from stackwright.rules import tables
+
+BAKE_FILE = "docker-bake.json"
 
 ARCH_FLAGS = "-mavx2 -mfma -mf16c"
 """Every server that holds a supported GPU has these; without flags Horovod takes the build host's own."""
@@ -106,6 +108,13 @@ def bake(recipes: Iterable[Recipe]) -> str:
 def reference(recipe: Recipe) -> str:
     """The image's name: the row, and the head of the content key."""
     return f"stackwright/{recipe.id}:{recipe.key[:12]}"
+
+
+def write_all(recipes: Sequence[Recipe], folder: Path) -> None:
+    """One context folder per recipe, and the bake file that names them."""
+    for recipe in recipes:
+        write(recipe, folder / recipe.id)
+    (folder / BAKE_FILE).write_text(bake(recipes))
 
 
 def write(recipe: Recipe, folder: Path) -> None:

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, rejected
 
 from stackwright.errors import RecordError
 from stackwright.model import Check, Outcome, Rejection, Tier, Verdict
@@ -15,7 +16,6 @@ from stackwright.page import TIERS, page
 from stackwright.record import Component, Image, Layer, Status, Step
 from stackwright.report import write_page
 from stackwright.standing import size, tier_cells
-from tests.unit.report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, rejected
 
 
 class Elements(HTMLParser):

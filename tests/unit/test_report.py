@@ -7,13 +7,13 @@ import re
 from dataclasses import replace
 
 import pytest
+from report_samples import NO_GPU, all_passed, broken, built, rejected, verdict
 from rich.console import Console
 
 from stackwright.model import Outcome, Tier, Verdict
 from stackwright.record import Phase, Record, Status, dumps
 from stackwright.report import MARKS, summary, table
 from stackwright.standing import State, agrees, clean, duration, size, state, tier_cells
-from tests.unit.report_samples import NO_GPU, all_passed, broken, built, rejected, verdict
 
 
 def shown(*records: Record, plain: bool = False, width: int = 200) -> str:

@@ -28,7 +28,7 @@ CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("frameworks", {"torch": None}, ""),
 )
 
-LOCK_CASES = (
+LOCK_CASES: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("one-cuda", {}, {"nvidia_nccl_cu13": "2.29.7"}),
     ("one-cuda", {}, {"nvidia_cuda_runtime": "13.0.96"}),
     ("one-nccl", {}, {"nvidia_nccl": "2.29.7"}),

@@ -1,0 +1,95 @@
+"""Image to SIF: made under a temporary name, opened and compared, and only then given its own name."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackwright import host
+from stackwright.engines import docker as engine
+from stackwright.engines.apptainer import Apptainer
+from stackwright.engines.docker import Docker, Mount
+from stackwright.errors import ConvertError, DiskError
+from stackwright.runner import Completed, Runner
+
+ROOM = 2.7
+"""Disk needed at the peak, in sizes of the image: its archive, its files, and the SIF (about half)."""
+
+SCRATCH = ".sif-"
+TIMEOUT = 3600
+"""Seconds; a conversion of 12 GB took 700 on two cores with the slowest compression."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    bytes: int
+    sha256: str
+
+
+def to_sif(
+    reference: str, target: Path, *, docker: Docker, runner: Runner, apptainer: Apptainer, image_bytes: int
+) -> Made:
+    """Convert; what lies under ``target`` is always whole. ConvertError, DiskError: it is the old file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(target.parent)
+    _require_room(target, image_bytes)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.parent))
+    try:
+        archive = engine.save(docker, runner, reference, scratch / "image.tar")
+        unverified = scratch / "image.sif"
+        environment = {"APPTAINER_TMPDIR": str(scratch), "APPTAINER_CACHEDIR": str(scratch / "cache")}
+        apptainer.build(
+            unverified, f"docker-archive:{archive}", folders=(scratch,), env=environment, timeout=TIMEOUT
+        )
+        archive.unlink()
+        found = engine.inspect(docker, reference)
+        assert found is not None, "the image was saved a moment ago"
+        _verify(unverified, labels(apptainer, unverified), found["Config"]["Labels"])
+        made = Made(bytes=unverified.stat().st_size, sha256=_sha256(unverified))
+        unverified.replace(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return made
+
+
+def labels(apptainer: Apptainer, sif: Path) -> dict[str, str]:
+    """The labels of a SIF; ConvertError when it cannot be opened."""
+    return dict(apptainer.inspect(sif)["attributes"].get("labels") or {})
+
+
+def execute(
+    apptainer: Apptainer, sif: Path, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float
+) -> Completed:
+    """Run a program in the SIF as the probes ask for it; the user is whoever starts it, as on a cluster."""
+    return apptainer.exec(sif, tuple(argv), binds=tuple(mounts), timeout=timeout)
+
+
+def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    lost = sorted(name for name, value in wanted.items() if found.get(name) != value)
+    if lost:
+        raise ConvertError(f"the SIF lost the labels {', '.join(lost)}", place=str(sif), hint="build.py sif")
+
+
+def _require_room(target: Path, image_bytes: int) -> None:
+    need, free = int(ROOM * image_bytes), host.free_disk(target.parent)
+    if free < need:
+        raise DiskError(
+            f"the conversion needs {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
+            place=str(target.parent),
+            hint="./build.py clean shows what can go",
+        )
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """What a conversion that was killed left. The caller holds the row's lock, so that none is running."""
+    for path in folder.glob(f"{SCRATCH}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

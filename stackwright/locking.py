@@ -1,0 +1,66 @@
+"""``build.py lock``: ask for every row, then write; a row that fails does not undo the others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from stackwright import host, lock, resolve
+from stackwright.errors import LockError, RejectedError, StackwrightError
+from stackwright.model import Cell
+from stackwright.project import Project
+from stackwright.runner import Runner
+
+
+def lock_rows(
+    project: Project, wanted: Sequence[Cell], *, runner: Runner, say: Callable[[str], None]
+) -> None:
+    """Write locks/<row>.txt for every wanted row. Raises the first error after the last row."""
+    site = host.site(runner)
+    if not site.mirror:
+        raise LockError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
+    errors: list[StackwrightError] = []
+    for cell in wanted:
+        rejection = resolve.check(cell)
+        if rejection:
+            say(f"{cell.id}: not locked, because {rejection.reason}; nearest: {rejection.nearest}")
+            errors.append(RejectedError(f"{cell.id} cannot work: {rejection.reason}"))
+            continue
+        say(f"{cell.id}: asking for {', '.join(lock.requirements(cell))}")
+        try:
+            text = lock.make(
+                cell, uv=Path(sys.prefix) / "bin" / "uv", mirror=site.mirror, runner=runner,
+                environment=uv_environment(site, os.environ),
+            )  # fmt: skip
+            path = write(project.lock_path(cell), text)
+        except StackwrightError as error:
+            errors.append(error)
+            say(f"{cell.id}: {error}")
+        else:
+            refused = lock.read(path).refused
+            say(f"{cell.id}: {f'uv refuses: {refused}' if refused else f'written to locks/{path.name}'}")
+    if errors:
+        raise errors[0]
+
+
+def write(path: Path, text: str) -> Path:
+    """Replace the file as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft.write_text(text)
+    return draft.replace(path)
+
+
+def uv_environment(site: host.Site, environ: Mapping[str, str]) -> dict[str, str]:
+    """uv does not read pip's configuration: what it says about the index is handed on."""
+    pip = dict(site.pip)
+    found = {}
+    if "index-url" in pip and "UV_DEFAULT_INDEX" not in environ:
+        found["UV_DEFAULT_INDEX"] = pip["index-url"]
+    if "extra-index-url" in pip and "UV_INDEX" not in environ:
+        found["UV_INDEX"] = pip["extra-index-url"]
+    if site.ca and "SSL_CERT_FILE" not in environ:
+        found["SSL_CERT_FILE"] = str(site.ca)
+    return found
