@@ -101,7 +101,13 @@ class Apptainer:
         """
         with tempfile.TemporaryDirectory(prefix="stackwright-") as scratch:
             sealed = ("--containall", "--no-privs", "--no-eval", "--workdir", scratch)
-            words = ("exec", *sealed, *_exec_options(binds, workdir, gpu), sif.resolve(), *argv)
+            words: tuple[str | Path, ...] = (
+                "exec",
+                *sealed,
+                *_exec_options(binds, workdir, gpu),
+                sif.resolve(),
+                *argv,
+            )
             inside = {f"APPTAINERENV_{key}": value for key, value in (env or {}).items()}
             folders = (Path(scratch), sif.resolve().parent, *(bind.source for bind in binds))
             return self(*words, folders=folders, env=inside, timeout=timeout, gpu=gpu)

@@ -31,6 +31,9 @@ MADE_BY_US = "org.stackwright.pid"
 """Label of our containers: the process that started it, so that ``clean`` finds what a kill -9 left."""
 
 BRING_UP = "make engine, or scripts/engine.sh"
+ALONE = "offline"
+"""Host name of a container that has no network."""
+
 TIMED_OUT, CANNOT_START, NOT_FOUND = 124, 126, 127
 
 
@@ -242,6 +245,8 @@ def _options(job: Job) -> dict[str, Any]:
         "network_mode": None if job.network else "none", "labels": {MADE_BY_US: str(os.getpid())},
         "log_config": LogConfig(type=LogConfig.types.JSON, config={}), **gpu,
     }  # fmt: skip
+    if not job.network:  # else its own name resolves to nothing, and gloo asks for it
+        options |= {"hostname": ALONE, "extra_hosts": {ALONE: "127.0.0.1"}}
     if job.entrypoint is not None:
         options["entrypoint"] = list(job.entrypoint)
     return {key: value for key, value in options.items() if value is not None}
