@@ -99,12 +99,16 @@ def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ) -> str |
         return None
     if release.get("ID") != "debian":
         return None
-    wanted = (release.get("VERSION_CODENAME", ""), "main")
     asked = ["apt-get", "indextargets", "--no-release-info", "Created-By: Packages"]
     done = runner([*asked, "--format", "$(REPO_URI)|$(RELEASE)|$(COMPONENT)"], timeout=60)
-    for line in done.stdout.splitlines():
+    return mirror_among(done.stdout, release.get("VERSION_CODENAME", ""))
+
+
+def mirror_among(listing: str, codename: str) -> str | None:
+    """The http(s) address that brings the main component of a release: lines address|release|component."""
+    for line in listing.splitlines():
         address, *rest = line.split("|")
-        if tuple(rest) == wanted and address.startswith(("http://", "https://")):
+        if rest == [codename, "main"] and address.startswith(("http://", "https://")):
             return checked_url(address.rstrip("/"), "the host's apt sources")
     return None
 

@@ -10,14 +10,13 @@ import contextlib
 import io
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docker import DockerClient
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, ImageNotFound, NotFound
 from docker.types import DeviceRequest
 
 from stackwright.runner import Completed, Runner
@@ -99,16 +98,16 @@ class BuildGpu:
 def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:
     """The first way that this engine accepts, in the order CDI, ``--gpus``, runtime."""
     info: dict[str, Any] = client.info()
+    image = _empty_image(client)
     reasons: list[str] = []
-    with _empty_image(client) as image:
-        for way in Way:
-            reason = _announced(way, info)
+    for way in Way:
+        reason = _announced(way, info)
+        if reason is None:
+            access = GpuAccess(way=way, detail=f"engine {info.get('ServerVersion')}")
+            reason = _try(client, image, access)
             if reason is None:
-                access = GpuAccess(way=way, detail=f"engine {info.get('ServerVersion')}")
-                reason = _try(client, image, access)
-                if reason is None:
-                    return access
-            reasons.append(f"{way}: {reason}")
+                return access
+        reasons.append(f"{way}: {reason}")
     return NoGpu(reason="; ".join(reasons))
 
 
@@ -144,9 +143,11 @@ def _try(client: DockerClient, image: str, access: GpuAccess) -> str | None:
     return "the trial container ran a program that it does not have"
 
 
-@contextlib.contextmanager
-def _empty_image(client: DockerClient) -> Iterator[str]:
+def _empty_image(client: DockerClient) -> str:
     """An image of one empty folder, made here, because no registry may be there to pull one from."""
+    with contextlib.suppress(ImageNotFound):
+        client.images.get(EMPTY_IMAGE)
+        return EMPTY_IMAGE
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo("tmp")
@@ -154,7 +155,7 @@ def _empty_image(client: DockerClient) -> Iterator[str]:
         archive.addfile(folder)
     repository, version = EMPTY_IMAGE.split(":")
     client.api.import_image_from_data(buffer.getvalue(), repository=repository, tag=version)
-    yield EMPTY_IMAGE
+    return EMPTY_IMAGE
 
 
 def look_for_build_gpu(
@@ -184,7 +185,8 @@ def look_for_build_gpu(
 
 def _try_build(runner: Runner, docker: Docker, client: DockerClient, gpu: BuildGpu) -> Completed:
     """Like ``_try``: the one step of the build must fail on the program that is not there."""
-    with _empty_image(client) as image, tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+    image = _empty_image(client)
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
         text = f'FROM {image}\nRUN {gpu.run_flag}["{ABSENT_PROGRAM}"]\n'
         (Path(folder) / "Dockerfile").write_text(text)
         argv = gpu.command(docker, "--no-cache", "--network=none", "--progress=plain", folder)
