@@ -85,13 +85,13 @@ def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], N
 def _failure(row: str, progress: Progress, log: Path) -> BuildError:
     step = progress.failed
     place = f"{row}: {short(step.name)}" if step else row
-    tail = step.tail if step and step.tail else progress.trailer
+    tail = step.tail if step else progress.trailer
     said = [line for line in tail if line.strip()][-SHOWN_TAIL:]
     cause = known_cause([*tail, step.error if step else ""])
     headline = f"{cause.cause} ({cause.source})" if cause else _first_line(step, progress)
-    lines = "".join(f"\n    {line}" for line in said)
+    lines = "\n  its last lines:" + "".join(f"\n    {line}" for line in said) if said else ""
     return BuildError(
-        f"{headline}\n  the step's last lines:{lines}\n  the whole log: {log}",
+        f"{headline}{lines}\n  the whole log: {log}",
         place=place,
         hint=cause.change if cause else "read the log; finished steps are kept for the next run",
     )
@@ -99,6 +99,7 @@ def _failure(row: str, progress: Progress, log: Path) -> BuildError:
 
 def _first_line(step: Step | None, progress: Progress) -> str:
     if step:
-        return step.error.splitlines()[0]
+        # BuildKit repeats the whole command before it says what became of it.
+        return step.error.splitlines()[0].rsplit("did not complete successfully: ")[-1]
     errors = [line for line in progress.trailer if line.startswith("ERROR")]
     return (errors or progress.trailer or ["the engine said nothing"])[0].removeprefix("ERROR: ")

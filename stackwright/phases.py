@@ -15,6 +15,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Mount
 from stackwright.engines.gpu import GpuAccess, NoGpu, look_for_gpu
 from stackwright.errors import DiskError
+from stackwright.found import found
 from stackwright.job import Job
 from stackwright.model import Check, Outcome, Tier, Verdict
 from stackwright.probe import Probed, probe_image, run_image_tests
@@ -23,6 +24,9 @@ from stackwright.runner import Completed
 
 BUILD_NEEDS = 25 * 10**9
 """Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
+
+SMALL_COMPONENT = 20 * 10**6
+"""Bytes below which a component is not worth a line of its own on the page."""
 
 SHARED_MEMORY = 2**30
 """Bytes of /dev/shm: ranks of one node exchange their data there."""
@@ -195,21 +199,20 @@ def _judged(
         detail=tests.output.strip().splitlines()[-1] if tests.output.strip() else "they said nothing",
     )
     verdict = Verdict(world=world, checks=(*probed.verdict.checks, witness))
-    current = replace(record.judged(current, verdict), found=_found(probed.facts) or current.found)
+    current = replace(
+        record.judged(current, verdict), found=found(job.row.stack, probed.facts) or current.found
+    )
     return replace(current, components=_components(probed.facts) or current.components)
 
 
-def _found(facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Versions as they were seen inside, under the names of the row's fields."""
-    return ()
-
-
 def _components(facts: Mapping[str, Any]) -> tuple[record.Component, ...]:
-    sizes = facts.get("files", {}).get("sizes", {})
-    return tuple(
-        record.Component(name=name, bytes=size)
-        for name, size in sorted(sizes.items(), key=lambda item: -item[1])
-    )
+    """Where the bytes are, largest first; what is too small to matter goes by its folder's name."""
+    totals: dict[str, int] = {}
+    for name, size in facts.get("files", {}).get("sizes", {}).items():
+        shown = name if size >= SMALL_COMPONENT else f"{name.split('/')[0] or '/'} (small)"
+        totals[shown] = totals.get(shown, 0) + size
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    return tuple(record.Component(name=name, bytes=size) for name, size in ordered if size)
 
 
 def _probed(world: str) -> Callable[[Job, Record], bool]:

@@ -118,11 +118,12 @@ def write_all(recipes: Sequence[Recipe], folder: Path) -> None:
 
 
 def write(recipe: Recipe, folder: Path) -> None:
-    """Lay the context out in a folder."""
+    """Lay the context out in a folder, with modes that do not depend on the umask: COPY keeps them."""
     for name, content in recipe.files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+        path.chmod(0o755 if content.startswith(b"#!") else 0o644)
 
 
 def _key(files: tuple[tuple[str, bytes], ...]) -> str:
