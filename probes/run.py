@@ -123,7 +123,7 @@ def main(folder, words):
         start = time.time()
         probe(word, folder)
         times[word.split("=")[0] if word.startswith("link=") else word] = round(time.time() - start, 2)
-    with open(os.path.join(folder, "times-%d.json" % os.getuid()), "w") as handle:
+    with open(os.path.join(folder, "times-%s.json" % words[0].partition("=")[0]), "w") as handle:
         json.dump(times, handle, indent=1, sort_keys=True)
 
 

@@ -99,7 +99,8 @@ def driver_library():
     folders += [
         ("LD_LIBRARY_PATH", folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder
     ]
-    for way, folder in folders:
+    folders = {os.path.realpath(folder): way for way, folder in reversed(folders)}  # /lib may be /usr/lib
+    for folder, way in sorted(folders.items()):
         for name in ("libcuda.so", "libcuda.so.1"):
             if os.path.exists(os.path.join(folder, name)):
                 reachable.append({"path": os.path.join(folder, name), "way": way})

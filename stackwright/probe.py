@@ -183,6 +183,7 @@ def run_image_tests(
         reasons.write_text(json.dumps({str(tier): reason for tier, reason in not_run.items()}))
         argv: list[str | Path] = [
             sys.executable, "-m", "pytest", tests, "-q", "-p", "no:cacheprovider", "--junitxml", junit,
+            "-o", "junit_family=xunit1", # the family that has properties
             "--row-json", row, "--facts", facts, "--world", world, "--not-run", reasons,
             *(["--container", container] if container else []),
         ]  # fmt: skip

@@ -178,23 +178,24 @@ def _parse(text: str | None) -> Any:
         return None
 
 
-def row_file(stack: Stack, facts: Facts) -> Finding:
-    """The same document in the label and in the image's file, so that either can be trusted."""
-    inside, label = _parse(take(facts, "system", "row")), _parse(labels(facts).get(STACK_LABEL))
-    if inside is None:
-        return finding(["/etc/stackwright/row.json is absent or is no JSON"])
-    return finding([] if inside == label else [f"/etc/stackwright/row.json is not the label {STACK_LABEL}"])
-
-
-def stack_label(stack: Stack, facts: Facts) -> Finding:
-    document, wanted = _parse(labels(facts).get(STACK_LABEL)), declared(stack)
+def _differs(document: Any, stack: Stack) -> Finding:
+    """A document that should be the row, field by field."""
+    wanted = declared(stack)
     if not isinstance(document, Mapping):
-        return finding([f"the label {STACK_LABEL} is absent or is no JSON object"])
+        return finding(["it is absent, or is no JSON object"])
     return finding(
         f"{key} is {document.get(key)!r}, the row's is {wanted.get(key)!r}"
         for key in sorted(document.keys() | wanted.keys())
         if document.get(key) != wanted.get(key)
     )
+
+
+def row_file(stack: Stack, facts: Facts) -> Finding:
+    return _differs(_parse(take(facts, "system", "row")), stack)
+
+
+def stack_label(stack: Stack, facts: Facts) -> Finding:
+    return _differs(_parse(labels(facts).get(STACK_LABEL)), stack)
 
 
 S = Tier.STATIC
@@ -242,5 +243,5 @@ RULES = (
     Rule(id="static.stack-label", tier=S, judge=stack_label,
          why="The label holds the row with all its versions, and they are those of this row."),
     Rule(id="static.row-file", tier=S, judge=row_file,
-         why="Who is inside the image reads the same row as who inspects it from outside."),
+         why="The file tells who is inside the image the same row as the label tells from outside."),
 )  # fmt: skip

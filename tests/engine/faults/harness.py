@@ -1,0 +1,185 @@
+"""Makes the good image and its faulty variants, and probes them all: each is built in one bake."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from faults.table import Fault
+from stackwright.base import KEEP_NOTHING_OF_THE_SITE
+from stackwright.checks.static import OCI_LABELS
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker, Mount
+from stackwright.host import apt_mirror
+from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
+from stackwright.probe import probe_image
+from stackwright.render import declared
+from stackwright.runner import Completed, Runner
+from stackwright.suite import upstream
+
+HERE = Path(__file__).parent
+PROBES = HERE.parents[2] / "probes"
+SUITE = "trixie"
+PACKAGES = (
+    "ca-certificates", "g++", "gcc", "ibverbs-providers", "libibverbs1", "libpython3-dev", "libucx0",
+    "openssh-client", "openssh-server", "openssl", "python3", "python3-venv", "tini",
+)  # fmt: skip
+HOOKS = (*KEEP_NOTHING_OF_THE_SITE, "rm -f $1/etc/ssh/ssh_host_* $1/var/cache/apt/*.bin")
+PYTHON_PACKAGES = {
+    "filelock": ("3.16.1", ()),
+    "nvidia-cuda-runtime-cu12": ("12.4.127", ("nvidia/cuda_runtime/lib/libcudart.so.12",)),
+    "nvidia-cudnn-cu12": ("9.1.0.70", ("nvidia/cudnn/lib/libcudnn.so.9",)),
+    "nvidia-nccl-cu12": ("2.21.5", ("nvidia/nccl/lib/libnccl.so.2",)),
+    "torch": ("2.6.0", ("torch/__init__.py",)),
+}
+HOROVOD = ("0.28.1", ("horovod/__init__.py",))
+NOT_RUN = {
+    Tier.COLLECTIVE: "the image has stand-ins for the frameworks",
+    Tier.GPU: "the image has stand-ins for the frameworks",
+}
+AT_ONCE = 4
+
+
+def base_image(docker: Docker, runner: Runner, folder: Path) -> str:
+    """Debian with the programs that a good image has, kept in the engine by what is asked for."""
+    asked = hashlib.sha256(json.dumps([SUITE, PACKAGES, HOOKS]).encode()).hexdigest()[:12]
+    name = f"stackwright/faults-base:{asked}"
+    if not engine.image_exists(docker, name):
+        mirror = apt_mirror(runner)
+        assert mirror, "the host's apt sources name no mirror"
+        tar = folder / "base.tar"
+        hooks = [f"--customize-hook={hook}" for hook in HOOKS]
+        options = ["--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", *hooks]
+        _must(runner(["mmdebstrap", *options, SUITE, tar, mirror], timeout=600))
+        _must(runner(docker.command("image", "import", tar, name)))
+        tar.unlink()
+    return name
+
+
+def stack_of(docker: Docker, base: str) -> Stack:
+    """The row that the good image is. Versions of the system are dpkg's: the probe asks the programs."""
+    script = "dpkg-query -W -f '${Package} ${Version}\\n'; cat /etc/debian_version"
+    done = engine.run(docker, engine.Job(image=base, argv=("sh", "-c", script), network=False))
+    _must(done)
+    *rows, release = done.stdout.strip().splitlines()
+    installed = dict(row.split(" ") for row in rows)
+    gcc = next(name for name in installed if re.fullmatch(r"gcc-\d+", name))
+    python = next(name for name in installed if re.fullmatch(r"python3\.\d+", name))
+    kept = tuple(Package(name=name, version=installed[name]) for name in (gcc, "libc6", python))
+    state = Base(os="debian-13", suite=SUITE, release=release, date="", digest="", packages=kept)
+    locked = tuple(Package(name=name, version=version) for name, (version, _) in PYTHON_PACKAGES.items())
+    return Stack(
+        id="faults",
+        provider="debian",
+        os="debian-13",
+        base=state,
+        python=upstream(installed[python]),
+        cuda="12.4",
+        cuda_runtime="12.4.127",
+        cudnn="9.1.0.70",
+        nccl="2.21.5",
+        nccl_code=22105,
+        gcc=upstream(installed[gcc]),
+        mpi=Mpi(flavour="openmpi", version="5.0.7"),
+        horovod=HOROVOD[0],
+        frameworks=(("torch", "2.6.0"),),
+        gpu_arch=("7.0", "8.0", "9.0"),
+        flavour="runtime",
+        test_on_gpu=False,
+        patches=(),
+        lock=Lock(row="faults", request="", base=state, packages=locked, text="", sha256="0" * 64),
+    )
+
+
+def write_context(folder: Path, stack: Stack) -> None:
+    for name in ("Dockerfile", "mpirun", "horovodrun", "fake", "tree"):
+        source = HERE / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        copy(source, folder / name)
+    for name, (version, files) in {**PYTHON_PACKAGES, "horovod": HOROVOD}.items():
+        info = folder / "tree" / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    (folder / "row.json").write_text(json.dumps(declared(stack)))
+
+
+def labels(stack: Stack) -> dict[str, str]:
+    return {
+        "org.stackwright.row": stack.id,
+        "org.stackwright.stack": json.dumps(declared(stack)),
+        **dict.fromkeys(OCI_LABELS, "faults"),
+    }
+
+
+def reference(name: str) -> str:
+    return f"stackwright/faults:{name}"
+
+
+def bake_file(folder: Path, stack: Stack, base: str, faults: Sequence[Fault]) -> str:
+    """The good image is a target of its own, and each variant is built FROM that target."""
+    targets: dict[str, dict[str, object]] = {"good": {"args": {"BASE": base}, "labels": labels(stack)}}
+    for fault in faults:
+        lines = "\n".join(("FROM good", *fault.instructions, ""))
+        targets[fault.name] = {"contexts": {"good": "target:good"}, "dockerfile-inline": lines}
+    for name, target in targets.items():
+        target |= {
+            "context": str(folder),
+            "tags": [reference(name)],
+            "network": "none",
+            "output": ["type=docker"],
+        }
+    return json.dumps({"group": {"default": {"targets": list(targets)}}, "target": targets})
+
+
+def bake(docker: Docker, runner: Runner, folder: Path, content: str) -> None:
+    """All images in one solve."""
+    plan = folder / "bake.json"
+    plan.write_text(content)
+    argv = docker.command("buildx", "bake", "--progress=plain", "--provenance=false", "--file", plan)
+    _must(runner(argv, cwd=folder, timeout=300, env={"BUILDX_BAKE_ENTITLEMENTS_FS": "0"}))
+
+
+def probe(docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path) -> Verdict:
+    """All probes in one container that is up: starting one is most of the time that a probe takes."""
+    with contextlib.ExitStack() as opened:
+        up: list[str] = []
+
+        def execute(
+            argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+        ) -> Completed:
+            if not up:
+                # Past the entry point, so that a broken one is found by its check and hides no other.
+                job = engine.Job(
+                    image=image, entrypoint=("sleep",), argv=("600",), mounts=tuple(mounts), network=False
+                )
+                up.append(opened.enter_context(engine.started(docker, job)))
+            who = ["--user", user] if user is not None else []
+            return runner(docker.command("exec", *who, up[0], *argv), timeout=timeout)
+
+        return probe_image(
+            stack, world="docker", execute=execute, probes=PROBES, folder=folder, not_run=NOT_RUN,
+            image=engine.inspect(docker, image),
+        ).verdict  # fmt: skip
+
+
+def probe_all(
+    docker: Docker, runner: Runner, stack: Stack, names: Sequence[str], folder: Path
+) -> Mapping[str, Verdict]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        verdicts = pool.map(lambda name: probe(docker, runner, stack, reference(name), folder / name), names)
+        return dict(zip(names, verdicts, strict=True))
+
+
+def remove_all(docker: Docker, runner: Runner, names: Sequence[str]) -> None:
+    runner(docker.command("image", "rm", "--force", *(reference(name) for name in names)))
+
+
+def _must(done: Completed) -> None:
+    assert done.ok, f"{' '.join(done.argv[:4])} …: {done.stderr[-4000:]}{done.stdout[-1000:]}"
