@@ -243,8 +243,6 @@ def _options(job: Job) -> dict[str, Any]:
         "image": job.image, "command": list(job.argv), "mounts": mounts, "environment": environment,
         "user": job.user, "working_dir": job.workdir, "name": job.name, "shm_size": job.shm,
         "network_mode": None if job.network else "none", "labels": {MADE_BY_US: str(os.getpid())},
-        # Without a network only this name has an address, and Horovod's Gloo asks for that of its host.
-        "hostname": None if job.network else "localhost",
         "log_config": LogConfig(type=LogConfig.types.JSON, config={}), **gpu,
     }  # fmt: skip
     if not job.network:  # else its own name resolves to nothing, and gloo asks for it
