@@ -16,7 +16,10 @@ from stackwright.runner import Runner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """``apptainer`` is asked for when it is needed: finding one may mean to build its image."""
+    """``apptainer`` is asked for when it is needed: finding one may mean to build its image.
+
+    ``gpu``: rows that ask for it are tested on the GPU while they are built.
+    """
 
     project: Project
     row: Planned
@@ -25,6 +28,7 @@ class Job:
     site: host.Site
     runner: Runner
     display: Display
+    gpu: bool = False
 
     @property
     def id(self) -> str:

@@ -9,21 +9,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stackwright import base, convert, host, record
+from stackwright import base, convert, host, record, render
 from stackwright.build import Built, build
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Mount
 from stackwright.engines.gpu import GpuAccess, NoGpu, look_for_gpu
 from stackwright.errors import DiskError
 from stackwright.found import found
+from stackwright.gpubuild import try_on_gpu
 from stackwright.job import Job
 from stackwright.model import Check, Outcome, Tier, Verdict
+from stackwright.patches import load_series
 from stackwright.probe import Probed, probe_image, run_image_tests
 from stackwright.record import Phase, Record
 from stackwright.runner import Completed
 
 BUILD_NEEDS = 25 * 10**9
 """Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
+
+GPU_BUILD = "gpu while building"
+"""Among the tools of a record: how the build was given the GPU, where the row asked to be tested on one."""
 
 SMALL_COMPONENT = 20 * 10**6
 """Bytes below which a component is not worth a line of its own on the page."""
@@ -77,10 +82,26 @@ def _build(job: Job, current: Record) -> Record:
             secrets=host.site_secrets(Path(private), job.site, job.row.stack.base.suite),
             on_event=lambda event: job.display.event(job.id, event),
         )
-    return _with_image(job, replace(current, steps=_steps(built)), base_image)
+    current = _with_image(job, replace(current, steps=_steps(built)), base_image)
+    return _tried_on_gpu(job, current) if _wants_gpu(job) else current
+
+
+def _wants_gpu(job: Job) -> bool:
+    return job.gpu and job.row.stack.test_on_gpu
+
+
+def _tried_on_gpu(job: Job, current: Record) -> Record:
+    root = job.project.root
+    sources = render.Sources.load(root, load_series(root / "patches" / "horovod"))
+    how = try_on_gpu(
+        job.row.stack, job.reference, project=root, sources=sources, docker=job.docker, runner=job.runner
+    )
+    return replace(current, tools=(*current.tools, (GPU_BUILD, how)))
 
 
 def _build_done(job: Job, current: Record) -> bool:
+    if _wants_gpu(job) and GPU_BUILD not in dict(current.tools):
+        return False
     found = engine.inspect(job.docker, job.reference)
     return current.image is not None and found is not None and found["Id"] == current.image.id
 

@@ -90,6 +90,12 @@ def render(stack: Stack, sources: Sources) -> Recipe:
     return Recipe(id=stack.id, key=_key(ordered), files=ordered)
 
 
+def gpu_test(sources: Sources, reference: str, extensions: Sequence[str], run_flag: str) -> str:
+    """The Dockerfile of ``build --gpu``; ``run_flag`` asks BuildKit for the device."""
+    template = _environment(sources).get_template("gpu-test.j2")
+    return template.render(reference=reference, extensions=extensions, run_flag=run_flag) + "\n"
+
+
 def bake(recipes: Iterable[Recipe]) -> str:
     """A bake file for all recipes, to lie beside their folders: ``docker buildx bake -f``."""
     targets = {

@@ -47,7 +47,7 @@ def work_rows(
 
     def job(row: Planned) -> Job:
         return Job(
-            project=project, row=row, docker=engine, site=site, runner=runner, display=display,
+            project=project, row=row, docker=engine, site=site, runner=runner, display=display, gpu=gpu,
             apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror),
         )  # fmt: skip
 

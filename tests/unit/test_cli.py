@@ -1,0 +1,114 @@
+"""What a person gets: an exit code, one message without a traceback, JSON alone on stdout."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from rows import ROOT
+
+from stackwright import cli
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(list(arguments))
+    captured = capsys.readouterr()
+    return int(leaving.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    """A copy of the shipped matrix with its locks, to be changed."""
+    shutil.copy(ROOT / "matrix.yaml", tmp_path)
+    shutil.copytree(ROOT / "locks", tmp_path / "locks")
+    return tmp_path / "matrix.yaml"
+
+
+def change(path: Path, old: str, new: str) -> str:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+def test_plan_as_json_is_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "plan", "--json")
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert document["rows"][0]["stack"]["nccl"] == "2.21.5"
+    assert document["rejections"] == []
+
+
+def test_plan_shows_what_was_left_out_and_found(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "plan")
+    assert "NCCL 2.21.5" in " ".join(out.split())
+
+
+def test_a_row_that_cannot_work_is_listed_with_rule_clash_source_and_nearest(
+    capsys: pytest.CaptureFixture[str], matrix: Path
+) -> None:
+    path = change(matrix, 'gcc: "13"', 'gcc: "14"')
+    code, out, _ = call(capsys, "--matrix", path, "plan", "--json")
+    (rejection,) = json.loads(out)["rejections"]
+    assert code == 0
+    assert rejection["rule"] == "cuda-gcc"
+    assert rejection["clash"] == [{"field": "cuda", "value": "12.4"}, {"field": "gcc", "value": "14"}]
+    assert rejection["source"].startswith("spack")
+    assert rejection["nearest"] == "gcc 13 instead of 14"
+
+
+def test_plan_strict_fails_on_it(capsys: pytest.CaptureFixture[str], matrix: Path) -> None:
+    code, _, err = call(capsys, "--matrix", change(matrix, 'gcc: "13"', 'gcc: "14"'), "plan", "--strict")
+    assert code == 5
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('python: "3.13"', "python: 3.10", '"3.10"'),
+        ('gcc: "13"', "gc: '13'", "gcc"),
+        ('torch: "2.6.0"', 'torch: "2.6.0; touch x"', "touch x"),
+        ('torch: "2.6.0"', 'torch: "$(id)"', "$(id)"),
+        ('torch: "2.6.0"', 'torch: "`id`"', "`id`"),
+        ('torch: "2.6.0"', 'torch: "2.6.0\\n"', "2.6.0"),
+    ],
+)
+def test_wrong_input_is_one_message_with_its_place(
+    capsys: pytest.CaptureFixture[str], matrix: Path, old: str, new: str, message: str
+) -> None:
+    code, out, err = call(capsys, "--matrix", change(matrix, old, new), "plan", "--json")
+    assert (code, out) == (3, "")
+    assert message in err
+    assert f"{matrix}:" in err
+    assert "Traceback" not in err
+
+
+def test_no_row_by_that_name_suggests_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "plan", "cuda12-troch")
+    assert code == 2
+    assert "cuda12-torch" in err
+
+
+def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "plann")
+    assert code == 2
+    assert "plan" in err
+
+
+def test_render_writes_what_plan_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, _ = call(capsys, "render", "--to", str(tmp_path))
+    assert code == 0
+    assert (tmp_path / "cuda12-torch" / "Dockerfile").is_file()
+    assert json.loads((tmp_path / "docker-bake.json").read_text())["target"].keys() == {"cuda12-torch"}
+
+
+def test_every_command_has_an_example_in_its_help() -> None:
+    assert cli.cli.commands
+    for name, command in cli.cli.commands.items():
+        assert command.epilog, name
+        assert f"./build.py {name}" in command.epilog
+        assert command.help or command.callback.__doc__, name

@@ -1,0 +1,41 @@
+"""Exit codes are distinct, and the same in the docs and in --help."""
+
+from __future__ import annotations
+
+import re
+
+from rows import ROOT
+
+from stackwright.cli import cli
+from stackwright.errors import EXIT_INTERRUPTED, StackwrightError
+
+
+def kinds(kind: type[StackwrightError] = StackwrightError) -> list[type[StackwrightError]]:
+    return [kind, *(one for sub in kind.__subclasses__() for one in kinds(sub))]
+
+
+def documented(text: str, pattern: str) -> dict[int, str]:
+    return {int(code): meaning for code, meaning in re.findall(pattern, text, re.MULTILINE)}
+
+
+def test_each_kind_of_failure_has_its_own_code_and_meaning() -> None:
+    codes = [kind.exit_code for kind in kinds()]
+    assert len(set(codes)) == len(codes)
+    assert EXIT_INTERRUPTED not in codes
+    assert len({kind.meaning for kind in kinds()}) == len(codes)
+
+
+def test_the_docs_list_every_code() -> None:
+    table = documented((ROOT / "docs" / "cli.md").read_text(), r"^\| (\d+) \| (.+) \|$")
+    assert table == {kind.exit_code: kind.meaning for kind in kinds()} | {0: "done", 130: "interrupted"}
+
+
+def test_the_help_lists_every_code() -> None:
+    assert cli.epilog
+    table = documented(cli.epilog, r"^ +(\d+)  (.+)$")
+    assert table == {kind.exit_code: kind.meaning for kind in kinds()} | {0: "done", 130: "interrupted"}
+
+
+def test_a_message_says_cause_place_and_next_step() -> None:
+    error = StackwrightError("it broke", place="here", hint="mend it")
+    assert str(error) == "here: it broke\n  next: mend it"
