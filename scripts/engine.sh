@@ -9,7 +9,9 @@ set -euo pipefail
 readonly OLDEST_SERVER=23       # the first engine whose BuildKit has COPY --link and cache mounts by default
 readonly WAIT_SECONDS=90
 readonly NO_ENGINE=6            # EngineError.exit_code of stackwright/errors.py
-readonly DAEMON_JSON=/etc/docker/daemon.json
+readonly DAEMON_JSON=${STACKWRIGHT_DAEMON_JSON:-/etc/docker/daemon.json}
+readonly SOCKET=unix:///var/run/docker.sock
+readonly PID_FILE=${STACKWRIGHT_DOCKER_PIDFILE:-/var/run/docker.pid}
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 usage() {
@@ -26,6 +28,8 @@ Environment:
   DOCKER_HOST               the engine to ask, as for docker itself
   STACKWRIGHT_DOCKER_ROOT   where an engine that is started here keeps its data (dockerd --data-root)
   STACKWRIGHT_DOCKERD_FLAGS more options for a dockerd that is started here
+  STACKWRIGHT_DAEMON_JSON   its configuration (/etc/docker/daemon.json)
+  STACKWRIGHT_DOCKER_PIDFILE its process (/var/run/docker.pid)
   STACKWRIGHT_APT_MIRROR    the mirror to install from, instead of the one in the host's apt sources
 
 Exit codes: 0 usable, 1 something is missing (--check), 2 wrong command line, 6 no engine can be had.
@@ -260,8 +264,11 @@ def merge(mine, new):
     return mine
 
 file = pathlib.Path(sys.argv[1])
-text = file.read_text() if file.exists() else ""
-print(json.dumps(merge(json.loads(text or "{}"), json.loads(sys.argv[2])), indent=4))
+try:
+    mine = json.loads((file.read_text() if file.exists() else "") or "{}")
+except ValueError:
+    sys.exit(1)
+print(json.dumps(merge(mine, json.loads(sys.argv[2])), indent=4))
 END
     if same_json "$merged"; then
         rm "$merged"
@@ -294,36 +301,44 @@ settings_for_a_new_engine() {
     merge_settings "$settings" || true
 }
 
-# An engine learns of NVIDIA's runtime on reload and of CDI specifications by itself: no restart is needed.
+# An engine learns of a runtime when it is told to reload, and of CDI specifications by itself.
 gpu_runtime() {
-    local known
+    local cdi
     have nvidia-container-runtime || have nvidia-ctk || return 0
-    known=$("$CLIENT" info --format '{{json .Runtimes}} {{json .DiscoveredDevices}}' 2>/dev/null ||
-        "$CLIENT" info --format '{{json .Runtimes}}')
-    if [[ $known == *'"nvidia"'* || $known == *nvidia.com/gpu* ]] || compgen -G '/etc/cdi/*nvidia*' >/dev/null ||
-        compgen -G '/var/run/cdi/*nvidia*' >/dev/null; then
-        return 0
-    fi
-    say "this host has NVIDIA's container runtime and the engine does not know it"
-    [[ $MODE == check ]] && return 1
+    ! knows_gpu || return 0
+    say "this host has NVIDIA's container runtime, and the engine does not know it"
+    [[ $MODE != check ]] || return 1
     become_root "tell the engine of NVIDIA's container runtime"
-    if have nvidia-container-runtime; then
-        if merge_settings "{\"runtimes\": {\"nvidia\": {\"path\": \"$(command -v nvidia-container-runtime)\", \"args\": []}}}"; then
-            reload_engine
-        fi
+    if have nvidia-container-runtime && merge_settings \
+        "{\"runtimes\": {\"nvidia\": {\"path\": \"$(command -v nvidia-container-runtime)\", \"args\": []}}}"; then
+        reload_engine
     fi
-    if have nvidia-ctk; then
-        act mkdir -p /etc/cdi
-        act nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml ||
+    cdi=$(spec_folders | head -n 1)
+    if have nvidia-ctk && [[ -n $cdi ]]; then
+        act mkdir -p "$cdi"
+        act nvidia-ctk cdi generate "--output=$cdi/nvidia.yaml" ||
             note "nvidia-ctk wrote no CDI specification: is the driver loaded?"
     fi
+    [[ $MODE == dry-run ]] || knows_gpu || note "the engine still does not know it: restart the engine"
+}
+
+spec_folders() { "$CLIENT" info --format '{{range .CDISpecDirs}}{{println .}}{{end}}' 2>/dev/null | grep . || true; }
+
+knows_gpu() {
+    local folder
+    [[ $("$CLIENT" info --format '{{json .Runtimes}}') != *'"nvidia"'* ]] || return 0
+    while read -r folder; do
+        if grep -qsF nvidia.com/gpu "$folder"/*; then return 0; fi
+    done < <(spec_folders)
+    return 1
 }
 
 reload_engine() {
-    if [[ -d /run/systemd/system ]]; then
+    if [[ -d /run/systemd/system && $PID_FILE == /var/run/docker.pid && -z ${DOCKER_HOST:-} ]]; then
         act systemctl reload docker
-    elif [[ -s /var/run/docker.pid ]]; then
-        act kill -HUP "$(cat /var/run/docker.pid)"
+    elif [[ -s $PID_FILE && (-z ${DOCKER_HOST:-} || -n ${STACKWRIGHT_DOCKER_PIDFILE:-}) ]]; then
+        act kill -HUP "$(cat "$PID_FILE")"
+        [[ $MODE == dry-run ]] || sleep 1 # the engine says nothing when it has read its configuration
     else
         note "restart the engine so that it reads $DAEMON_JSON"
     fi
@@ -401,10 +416,11 @@ bring_up() {
     if [[ -n $SERVER ]] && ! recent "$SERVER"; then
         die "the engine that answers is $SERVER, and $OLDEST_SERVER is needed" "upgrade it, or stop it and run this again"
     fi
+    if [[ -z $SERVER && ${DOCKER_HOST:-$SOCKET} != "$SOCKET" && -z ${STACKWRIGHT_DOCKERD_FLAGS:-} ]]; then
+        die "nothing answers at DOCKER_HOST=$DOCKER_HOST" "start that engine, or unset DOCKER_HOST"
+    fi
     engine=$(installed_engine)
     if [[ -z $SERVER ]] && { [[ -z $engine ]] || ! recent "$engine"; }; then
-        [[ -z ${DOCKER_HOST:-} || ${DOCKER_HOST} == unix://* ]] ||
-            die "nothing answers at DOCKER_HOST=$DOCKER_HOST" "start that engine, or unset DOCKER_HOST"
         WANTED+=(docker.io docker-cli docker-buildx containerd)
         HAS_ENGINE_TO_COME=yes
     elif [[ -z $CLIENT ]]; then
