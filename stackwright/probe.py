@@ -139,7 +139,7 @@ def _read(path: Path) -> dict[str, Any]:
         return {"error": f"{path.name} is no plain file of less than {FACTS_LIMIT} bytes"}
     try:
         document = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return {"error": f"{path.name} is not JSON: {error}"}
     return document if isinstance(document, dict) else {"error": f"{path.name} is not a JSON object"}
 

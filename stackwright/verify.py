@@ -48,7 +48,7 @@ def _judge(rule: Rule, stack: Stack, facts: Mapping[str, Any]) -> Finding:
         return rule.judge(stack, facts)
     except MissingFact as missing:
         return Finding(problems=(str(missing),))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         return Finding(problems=(f"the probe's facts cannot be read: {type(error).__name__}: {error}",))
 
 
@@ -67,3 +67,7 @@ def document() -> str:
         only = "" if len(rule.worlds) > 1 else " *Docker only.*"
         lines.append(f"| `{rule.id}` | {rule.tier} | {rule.why}{only} |")
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(document(), end="")

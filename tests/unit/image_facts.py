@@ -1,0 +1,153 @@
+"""A row, and the facts of an image that is exactly that row: what tests of checks start from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stackwright.checks.static import OCI_LABELS, ROW_LABEL, STACK_LABEL
+from stackwright.model import Base, Lock, Mpi, Package, Stack
+from stackwright.render import declared
+
+SITE = "/opt/stack/lib/python3.13/site-packages"
+NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
+CUDART = f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12"
+CUDNN = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"
+EXTENSION = f"{SITE}/horovod/torch/mpi_lib_v2.cpython-313-x86_64-linux-gnu.so"
+PACKAGES = {"torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0"}
+
+
+def stack() -> Stack:
+    system = (Package(name="gcc-13", version="13.3.0-16"), Package(name="python3.13", version="3.13.5-2"))
+    base = Base(os="debian-13", suite="trixie", release="13.7", date="", digest="", packages=system)
+    locked = tuple(Package(name=name, version=version) for name, version in PACKAGES.items())
+    return Stack(
+        id="cuda12-torch",
+        provider="debian",
+        os="debian-13",
+        base=base,
+        python="3.13.5",
+        cuda="12.4",
+        cuda_runtime="12.4.127",
+        cudnn="9.1.0.70",
+        nccl="2.21.5",
+        nccl_code=22105,
+        gcc="13.3.0",
+        mpi=Mpi(flavour="openmpi", version="5.0.7"),
+        horovod="0.28.1",
+        frameworks=(("torch", "2.6.0"),),
+        gpu_arch=("7.0", "8.0", "9.0"),
+        flavour="runtime",
+        test_on_gpu=False,
+        patches=(),
+        lock=Lock(row="cuda12-torch", request="", base=base, packages=locked, text="", sha256="0" * 64),
+    )
+
+
+def labels(row: Stack) -> dict[str, str]:
+    document = json.dumps(declared(row))
+    return {ROW_LABEL: row.id, STACK_LABEL: document, **dict.fromkeys(OCI_LABELS, "text")}
+
+
+def files() -> dict[str, Any]:
+    names = ("pip_cache", "pip_config", "apt_archives", "apt_lists", "apt_sources", "apt_proxy")
+    return {
+        "uid": 0, "unreadable": [], "private_keys": [], "host_keys": [], "nvcc": [], "files": 34201,
+        "authorities": {"bundle": "/etc/ssl/ca.crt", "count": 150, "extra": [], "local": []},
+        "leftovers": {name: [] for name in names}, "cuda_libraries": [NCCL, CUDART, CUDNN],
+    }  # fmt: skip
+
+
+def system(row: Stack) -> dict[str, Any]:
+    programs = dict.fromkeys(("gcc", "g++", "mpirun", "sshd", "ssh", "tini"), "/usr/bin/program")
+    return {
+        "os": {"ID": "debian", "VERSION_ID": "13", "VERSION_CODENAME": "trixie", "debian_version": "13.7"},
+        "user": {"uid": 1000, "gid": 1000, "name": "train", "home": "/home/train"},
+        "python": {"version": "3.13.5"}, "gcc": "13.3.0", "g++": "13.3.0", "nvcc": None, "headers": True,
+        "mpirun": "mpirun (Open MPI) 5.0.7\n", "programs": programs, "row": json.dumps(declared(row)),
+        "environment": {
+            "NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+            "NVIDIA_REQUIRE_CUDA": "cuda>=12.0,driver>=525",
+        },
+        "distribution_packages": {"gcc-13": "13.3.0-16", "python3.13": "3.13.5-2", "bash": "5.2-1"},
+        "python_packages": {**PACKAGES, "horovod": "0.28.1", "pip": "25.1.1"},
+        "driver_library": {"reachable": [], "driver": False},
+        "fabric": {"providers": ["libmlx5-rdmav34.so"], "ucx": ["libucp.so.0"], "ibverbs": True},
+    }  # fmt: skip
+
+
+def link() -> dict[str, Any]:
+    mapped = {"libnccl": [NCCL], "libcudart": [CUDART], "libcudnn": [CUDNN]}
+    return {
+        "modules": {
+            "torch": {"error": None, "version": "2.6.0+cu124", "cxx11_abi": False, "mapped": mapped},
+            "horovod.torch": {
+                "error": None, "version": None, "mapped": {**mapped, "libmpi": ["/usr/lib/libmpi.so.40"]},
+            },
+        },
+        "libraries": {
+            EXTENSION: {
+                "module": "horovod.torch", "needed": ["libmpi.so.40", "libnccl.so.2", "libcudart.so.12"],
+                "undefined": ["cudaMemcpyAsync", "ncclAllReduce"], "unresolved": ["libcuda.so.1"],
+                "runpath": f"{SITE}/nvidia/nccl/lib", "new_abi": 0, "old_abi": 34,
+                "kernels": {"sm": ["7.0", "8.0", "9.0"], "ptx": ["9.0"]},
+            },
+        },
+    }  # fmt: skip
+
+
+def built() -> dict[str, Any]:
+    return {
+        "torch": {
+            "mpi_built": 1, "gloo_built": 1, "nccl_built": 22105, "cuda_built": 1, "horovod": "0.28.1",
+            "metadata": {"pytorch": "2.6.0+cu124"},
+            "libraries": {
+                "nccl": {"path": NCCL, "version": 22105, "owner": "nvidia-nccl-cu12 2.21.5"},
+                "cudart": {"path": CUDART, "version": 12040, "owner": "nvidia-cuda-runtime-cu12 12.4.127"},
+                "cudnn": {"path": CUDNN, "version": 90100, "owner": "nvidia-cudnn-cu12 9.1.0.70"},
+            },
+        }
+    }  # fmt: skip
+
+
+def rank(number: int, launcher: str) -> dict[str, Any]:
+    """What rank 0 or 1 of two leaves."""
+    return {
+        "rank": number, "size": 2, "local_rank": number, "local_size": 2, "root": 1,
+        "mpi_enabled": launcher == "mpi", "gloo_enabled": launcher == "gloo",
+        "given": [number + 1.0, 10.0 * (number + 1)], "sum": [3.0, 30.0], "average": [1.5, 15.0],
+        "broadcast": [2.0, 20.0], "rows": [[float(number), float(row)] for row in range(number + 2)],
+        "allgather": [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 2.0]],
+        "data": [0.3 + number, -0.4],
+        "training": {"before": [0.1 * number, 0.2], "after": [0.5, -0.8], "losses": [4.7, 0.4, 0.02]},
+    }  # fmt: skip
+
+
+def collective() -> dict[str, Any]:
+    return {
+        f"torch/{launcher}": {"code": 0, "asked": 2, "ranks": [rank(0, launcher), rank(1, launcher)]}
+        for launcher in ("mpi", "gloo")
+    }
+
+
+def gpu() -> dict[str, Any]:
+    one = {
+        "rank": 0, "size": 1, "given": [1.0, 10.0], "sum": [1.0, 10.0], "device": "cuda",
+        "capabilities": ["8.6"], "driver_cuda": 12060, "driver": "NVRM version 560.35",
+    }  # fmt: skip
+    return {"torch": {"code": 0, "asked": 1, "ranks": [one]}}
+
+
+def docker_facts(row: Stack) -> dict[str, Any]:
+    image = {"Env": ["PATH=/usr/bin"], "Entrypoint": ["/usr/bin/tini", "-g", "--"], "Labels": labels(row)}
+    return {
+        "files": files(), "system": system(row), "link": link(), "built": built(), "collective": collective(),
+        "gpu": gpu(), "image": {"Config": image},
+    }  # fmt: skip
+
+
+def sif_facts(row: Stack) -> dict[str, Any]:
+    facts = docker_facts(row)
+    del facts["image"]
+    facts["system"]["environment"]["LD_LIBRARY_PATH"] = "/.singularity.d/libs"
+    return {**facts, "labels": labels(row)}

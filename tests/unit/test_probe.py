@@ -1,0 +1,144 @@
+"""How the probes are asked for, and how what they leave is read. No container is started."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from image_facts import docker_facts, stack
+
+from stackwright.engines.docker import Mount
+from stackwright.model import Outcome, Tier
+from stackwright.probe import FACTS_LIMIT, STACK, gather, probe_image, words
+from stackwright.runner import Completed
+
+ROW = stack()
+NO_GPU = {Tier.GPU: "no device"}
+LEAVES = {
+    "files": "files.json", "system": "system.json", "link": "link.json", "built": "built-torch.json",
+}  # fmt: skip
+
+
+class Container:
+    """Stands for a container: writes into the mounted folder what the probes would write there."""
+
+    def __init__(self, code: int = 0, writes: bool = True) -> None:
+        self.code, self.writes = code, writes
+        self.calls: list[tuple[Sequence[str], str | None]] = []
+
+    def __call__(
+        self, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed:
+        self.calls.append((argv, user))
+        folder = next(mount.source for mount in mounts if not mount.read_only)
+        facts = docker_facts(ROW)
+        if self.writes and user == "0":
+            (folder / "files.json").write_text(json.dumps(facts["files"]))
+        elif self.writes:
+            for probe in ("system", "link"):
+                (folder / f"{probe}.json").write_text(json.dumps(facts[probe]))
+            (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
+            for run, document in facts["collective"].items():
+                (folder / f"collective-{run.replace('/', '-')}.json").write_text(json.dumps(document))
+        return Completed(argv=tuple(argv), returncode=self.code, stdout="", stderr="no such program\n")
+
+
+def probe(container: Container, folder: Path, gpus: int = 0) -> tuple[dict[Tier, Outcome], dict[str, str]]:
+    image = docker_facts(ROW)["image"]
+    probed = probe_image(
+        ROW, world="docker", execute=container, probes=Path("probes"), folder=folder, image=image,
+        gpus=gpus, not_run=NO_GPU,
+    )  # fmt: skip
+    failed = {check.id: check.detail for check in probed.verdict.failed}
+    return {tier: probed.verdict.tier(tier) for tier in Tier}, failed
+
+
+def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
+    folder = tmp_path / "docker"
+    tiers, failed = probe(Container(), folder)
+    assert failed == {}
+    assert tiers == {tier: Outcome.NOT_RUN if tier is Tier.GPU else Outcome.PASSED for tier in Tier}
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        *LEAVES.values(),
+        "collective-torch-mpi.json",
+        "collective-torch-gloo.json",
+        "image.json",
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["docker"]
+
+
+def test_files_are_read_as_root_and_the_rest_as_the_image_user(tmp_path: Path) -> None:
+    container = Container()
+    probe(container, tmp_path / "docker")
+    assert [user for _, user in container.calls] == ["0", None]
+    assert container.calls[0][0][4:] == ["files"]
+    assert "files" not in container.calls[1][0]
+
+
+def test_facts_are_replaced_as_a_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "docker"
+    folder.mkdir()
+    (folder / "gpu-torch-1.json").write_text("{}")
+    probe(Container(), folder)
+    assert not (folder / "gpu-torch-1.json").exists()
+
+
+def test_a_container_that_does_not_start_passes_nothing(tmp_path: Path) -> None:
+    tiers, failed = probe(Container(code=127, writes=False), tmp_path / "docker")
+    assert {tiers[tier] for tier in Tier if tier is not Tier.GPU} == {Outcome.FAILED}
+    assert "the probes ended with code 127 no such program" in failed["static.host-key"]
+
+
+def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
+    folder = tmp_path / "docker"
+    probe(Container(), folder)
+
+    class Interrupted(Container):
+        def __call__(self, *_: object, **__: object) -> Completed:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        probe(Interrupted(), folder)
+    assert (folder / "files.json").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["docker"]
+
+
+def test_words_of_each_tier() -> None:
+    assert words(ROW, 2, {}) == (
+        "system", "link=torch,horovod.torch", "built=torch",
+        "collective=torch/mpi", "collective=torch/gloo", "gpu=torch/2",
+    )  # fmt: skip
+    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=torch"
+
+
+def test_every_extension_is_asked_on_its_own() -> None:
+    row = replace(ROW, frameworks=(("torch", "2.8.0"), ("tensorflow", "2.20.0"), ("keras", "3.11.3")))
+    asked = words(row, 0, {})
+    assert "link=torch,tensorflow,keras,horovod.torch,horovod.tensorflow" in asked
+    assert {"built=torch", "built=tensorflow", "collective=tensorflow/gloo"} <= set(asked)
+    assert "built=keras" not in asked
+
+
+def test_what_an_image_writes_is_not_trusted(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text('{"of": "the host"}')
+    folder = tmp_path / "facts"
+    folder.mkdir()
+    (folder / "files.json").symlink_to(secret)
+    (folder / "system.json").write_text("not JSON")
+    (folder / "link.json").write_text("[1]")
+    (folder / "built-torch.json").mkdir()
+    with (folder / "collective-torch-mpi.json").open("wb") as huge:
+        os.ftruncate(huge.fileno(), FACTS_LIMIT + 1)
+    facts = gather(folder)
+    assert facts["files"].keys() == facts["system"].keys() == facts["link"].keys() == {"error"}
+    assert facts["built"]["torch"].keys() == facts["collective"]["torch/mpi"].keys() == {"error"}
+
+
+def test_a_stack_survives_its_way_through_json() -> None:
+    assert STACK.validate_json(STACK.dump_json(ROW)) == ROW

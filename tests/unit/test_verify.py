@@ -1,0 +1,287 @@
+"""The judgement of facts. tests/engine plants the faults that an image can have; these are the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from image_facts import docker_facts, sif_facts, stack
+
+from stackwright.checks.built import cuda_version, cudnn_version, nccl_version
+from stackwright.checks.rule import numbers, same_release
+from stackwright.model import Mpi, Outcome, Stack, Tier
+from stackwright.verify import RULES, document, rules, verify
+
+ROW = stack()
+Change = Callable[[dict[str, Any]], object]
+
+
+def failed(facts: dict[str, Any], row: Stack = ROW, world: str = "docker") -> dict[str, str]:
+    return {check.id: check.detail for check in verify(row, facts, world, {}).failed}
+
+
+def test_the_row_itself_passes_everything() -> None:
+    verdict = verify(ROW, docker_facts(ROW), "docker", {})
+    assert failed(docker_facts(ROW)) == {}
+    assert [check.outcome for check in verdict.checks] == [Outcome.PASSED] * len(RULES)
+
+
+def test_the_row_as_sif_passes_everything_that_a_sif_has() -> None:
+    assert failed(sif_facts(ROW), world="sif") == {}
+    ids = {rule.id for rule in rules("sif")}
+    assert ids == {rule.id for rule in RULES} - {
+        "static.scan", "static.proxy", "static.user", "static.entrypoint"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_without_facts_no_check_passes(rule: Any) -> None:
+    check = next(check for check in verify(ROW, {}, "docker", {}).checks if check.id == rule.id)
+    assert check.outcome is Outcome.FAILED
+    assert check.detail
+
+
+@pytest.mark.parametrize("probe", ["files", "system", "link"])
+def test_a_crashed_probe_fails_its_checks_with_its_error(probe: str) -> None:
+    facts = {**docker_facts(ROW), probe: {"error": "exit code 1"}}
+    details = failed(facts)
+    assert details
+    assert all("exit code 1" in detail for detail in details.values())
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+def test_a_tier_that_did_not_run_is_never_green(tier: Tier) -> None:
+    verdict = verify(ROW, docker_facts(ROW), "docker", {tier: "no device"})
+    assert verdict.tier(tier) is Outcome.NOT_RUN
+    assert {check.detail for check in verdict.checks if check.tier is tier} == {"no device"}
+    others = [verdict.tier(other) for other in Tier if other is not tier]
+    assert others == [Outcome.PASSED] * (len(Tier) - 1)
+
+
+def rank(facts: dict[str, Any], launcher: str = "mpi", number: int = 1) -> dict[str, Any]:
+    found: dict[str, Any] = facts["collective"][f"torch/{launcher}"]["ranks"][number]
+    return found
+
+
+def training(facts: dict[str, Any], **values: Any) -> None:
+    rank(facts)["training"] |= values
+
+
+def each(facts: dict[str, Any], **values: Any) -> None:
+    """The same change in both ranks."""
+    for number in (0, 1):
+        rank(facts, number=number).update(values)
+
+
+def same_start(facts: dict[str, Any]) -> None:
+    rank(facts)["data"] = rank(facts, number=0)["data"]
+
+
+def untrained(facts: dict[str, Any]) -> None:
+    for number in (0, 1):
+        rank(facts, number=number)["training"]["after"] = rank(facts, number=0)["training"]["before"]
+
+
+NAN = float("nan")
+COLLECTIVE_FAULTS: tuple[tuple[str, Change, set[str], str], ...] = (
+    ("wrong sum", lambda f: rank(f).update(sum=[4.0, 30.0]), {"allreduce"}, "torch/mpi: rank 1 has the sum"),
+    ("sum is NaN", lambda f: rank(f).update(sum=[NAN, 30.0]), {"allreduce"}, "nan"),
+    ("sum too short", lambda f: rank(f).update(sum=[3.0]), {"allreduce"}, "[3.0]"),
+    ("average not divided", lambda f: each(f, average=[3.0, 30.0]), {"allreduce"}, "the average"),
+    ("sum over gloo", lambda f: rank(f, "gloo").update(sum=[1.0, 1.0]), {"allreduce"}, "torch/gloo"),
+    ("broadcast of rank 0", lambda f: each(f, broadcast=[1.0, 10.0]), {"broadcast"}, "sent [2.0, 20.0]"),
+    ("no broadcast", lambda f: rank(f, number=0).update(broadcast=[1.0, 10.0]), {"broadcast"}, "rank 0"),
+    ("gather in another order", lambda f: rank(f)["allgather"].reverse(), {"allgather"}, "rank 1 gathered"),
+    ("gather loses a row", lambda f: rank(f)["allgather"].pop(), {"allgather"}, "rank 1 gathered"),
+    ("diverging weights", lambda f: training(f, after=[0.5, -0.7]), {"training-agrees"}, "different weights"),
+    ("weights are NaN", lambda f: training(f, after=[NAN, NAN]), {"training-agrees"}, "different weights"),
+    ("equal data", same_start, {"training-agrees"}, "the same data"),
+    ("weights unchanged", untrained, {"training-agrees"}, "did not change"),
+    ("loss rises", lambda f: training(f, losses=[1.0, 2.0]), {"training-learns"}, "from 1 to 2"),
+    ("loss stays", lambda f: training(f, losses=[1.0, 1.0]), {"training-learns"}, "from 1 to 1"),
+    ("loss is NaN", lambda f: training(f, losses=[1.0, NAN]), {"training-learns"}, "to nan"),
+    ("no loss", lambda f: training(f, losses=[]), {"training-learns"}, "nowhere"),
+    ("world of one", lambda f: each(f, size=1), {"world"}, "sees 1 ranks"),
+    ("two nodes", lambda f: each(f, local_size=1), {"world"}, "1 of them on its node"),
+    ("other controller", lambda f: rank(f).update(mpi_enabled=False), {"controller"}, "no controller"),
+    ("exit code", lambda f: f["collective"]["torch/gloo"].update(code=1, error="1"), {"run"}, "gloo"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "red", "says"),
+    [row[1:] for row in COLLECTIVE_FAULTS],
+    ids=[row[0] for row in COLLECTIVE_FAULTS],
+)
+def test_a_fault_of_a_collective_is_found_by_its_check(change: Change, red: set[str], says: str) -> None:
+    facts = docker_facts(ROW)
+    change(facts)
+    details = failed(facts)
+    assert set(details) == {f"collective.{name}" for name in red}
+    assert says in "".join(details.values())
+
+
+def test_two_worlds_of_one_rank() -> None:
+    """What srun without PMI makes: each process is rank 0 of 1, and each sum is its own value."""
+    facts = docker_facts(ROW)
+    alone = {"rank": 0, "size": 1, "local_size": 1}
+    for number in (0, 1):
+        one = rank(facts, number=number)
+        one.update(alone, sum=one["given"], average=one["given"])
+    assert failed(facts).keys() >= {"collective.world", "collective.allreduce"}
+    assert "[0, 0]" in failed(facts)["collective.world"]
+
+
+def test_one_rank_that_is_lost() -> None:
+    facts = docker_facts(ROW)
+    facts["collective"]["torch/mpi"]["ranks"].pop()
+    assert failed(facts).keys() >= {"collective.world", "collective.allreduce", "collective.training-agrees"}
+
+
+def test_a_run_without_ranks_passes_nothing_of_its_tier() -> None:
+    facts = docker_facts(ROW)
+    facts["collective"]["torch/gloo"].update(ranks=[], code=139, error="ended with exit code 139")
+    assert set(failed(facts)) == {rule.id for rule in RULES if rule.tier is Tier.COLLECTIVE}
+
+
+def gpu_rank(facts: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = facts["gpu"]["torch"]["ranks"][0]
+    return found
+
+
+GPU_FAULTS: tuple[tuple[str, Change, str], ...] = (
+    ("run", lambda f: f["gpu"]["torch"].update(code=1, error="ended with 1"), "ended with 1"),
+    ("allreduce", lambda f: gpu_rank(f).update(sum=[2.0, 10.0]), "[2.0, 10.0]"),
+    ("allreduce", lambda f: gpu_rank(f).update(device="cpu"), "on cpu"),
+    ("kernels", lambda f: gpu_rank(f).update(capabilities=["6.1"]), "do not run on 6.1"),
+    ("kernels", lambda f: gpu_rank(f).update(capabilities=[]), "no framework sees a GPU"),
+    ("driver", lambda f: gpu_rank(f).update(driver_cuda=11040), "offers CUDA 11"),
+)
+
+
+@pytest.mark.parametrize(("red", "change", "says"), GPU_FAULTS)
+def test_a_fault_of_a_gpu_is_found_by_its_check(red: str, change: Change, says: str) -> None:
+    facts = docker_facts(ROW)
+    change(facts)
+    details = failed(facts)
+    assert set(details) == {f"gpu.{red}"}
+    assert says in details[f"gpu.{red}"]
+
+
+def test_a_gpu_that_answers_with_no_rank_is_no_gpu() -> None:
+    facts = docker_facts(ROW)
+    facts["gpu"]["torch"].update(ranks=[])
+    assert failed(facts).keys() == {"gpu.run", "gpu.allreduce", "gpu.kernels"}
+
+
+def test_unreadable_folders_fail_in_docker() -> None:
+    facts = docker_facts(ROW)
+    facts["files"]["unreadable"] = ["/root"]
+    assert failed(facts) == {"static.scan": "1 folders could not be read: /root"}
+
+
+def test_a_key_in_a_wheel_is_public() -> None:
+    facts = docker_facts(ROW)
+    facts["files"]["private_keys"] = [
+        {"path": "/opt/stack/lib/python3.13/site-packages/tornado/test/test.key", "readable": True}
+    ]
+    assert failed(facts) == {}
+
+
+def test_the_libcuda_of_a_driver_is_no_stub() -> None:
+    facts = docker_facts(ROW)
+    facts["system"]["driver_library"] = {
+        "reachable": [{"path": "/usr/lib/libcuda.so.1", "way": "ld.so.cache"}], "driver": True
+    }  # fmt: skip
+    assert failed(facts) == {}
+    facts["system"]["driver_library"]["driver"] = False
+    assert set(failed(facts)) == {"static.libcuda-stub"}
+
+
+def test_a_devel_image_ships_the_nvcc_of_the_row() -> None:
+    row = replace(ROW, flavour="devel")
+    facts = docker_facts(row)
+    facts["files"]["nvcc"] = ["/usr/bin/nvcc"]
+    facts["system"]["nvcc"] = "12.4"
+    facts["files"]["cuda_libraries"].append("/usr/lib/x86_64-linux-gnu/libcudart.so.12")
+    assert failed(facts, row) == {}
+    for wrong in ("12.6", None):
+        facts["system"]["nvcc"] = wrong
+        assert set(failed(facts, row)) == {"static.nvcc"}
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("HYDRA build details:\n    Version:                                 4.2.1\n", ""),
+        ("HYDRA build details:\n    Version:                                 4.0.2\n", "4.0.2"),
+        ("mpirun (Open MPI) 4.2.1", "openmpi"),
+        ("", "nobody known"),
+    ],
+)
+def test_mpich_is_told_from_open_mpi(text: str, wrong: str) -> None:
+    row = replace(ROW, mpi=Mpi(flavour="mpich", version="4.2.1"))
+    facts = docker_facts(row)
+    facts["system"]["mpirun"] = text
+    facts["link"]["modules"]["horovod.torch"]["mapped"].pop("libmpi")
+    details = failed(facts, row)
+    assert (set(details) == {"declared.mpi"}) == bool(wrong)
+    assert wrong in details.get("declared.mpi", "")
+
+
+def test_the_wheel_that_owns_a_library_is_compared_too() -> None:
+    """libcudart answers 12.4 for every 12.4.x; the wheel that it came from says which."""
+    facts = docker_facts(ROW)
+    facts["built"]["torch"]["libraries"]["cudart"]["owner"] = "nvidia-cuda-runtime-cu12 12.4.99"
+    assert set(failed(facts)) == {"declared.cuda-runtime"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(docker_facts(ROW), JSON)))
+def test_facts_of_any_shape_are_judged_and_not_raised(facts: dict[str, Any]) -> None:
+    verdict = verify(ROW, facts, "docker", {})
+    assert len(verdict.checks) == len(RULES)
+    assert verdict.failed
+
+
+@pytest.mark.parametrize(
+    ("declared", "seen", "same"),
+    [("13", "13.3.0", True), ("13.3.0", "13.3.0", True), ("2.6.0", "2.6.0+cu124", True),
+     ("12.4", "12.40", False), ("13.3.0", "13", False), ("", "13", False),
+     ("13", "", False), ("x", "y", False)],
+)  # fmt: skip
+def test_same_release(declared: str, seen: str, same: bool) -> None:
+    assert same_release(declared, seen) is same
+
+
+def test_version_codes() -> None:
+    assert cuda_version(12040) == (12, 4)
+    assert cuda_version(11080) == (11, 8)
+    assert cudnn_version(90100) == (9, 1, 0)
+    assert cudnn_version(8902) == (8, 9, 2)
+    assert nccl_version(22105) == (2, 21, 5)
+    assert nccl_version(2708) == (2, 7, 8)
+    assert numbers("9.1.0.70") == (9, 1, 0, 70)
+
+
+def test_ids_are_unique_and_every_check_says_what_it_is_for() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule.why.endswith("."), rule.id
+        assert 30 < len(rule.why) < 130, rule.id
+
+
+def test_the_list_in_the_documentation_is_the_table() -> None:
+    path = Path(__file__).parents[2] / "docs" / "checks.md"
+    assert path.read_text() == document(), "write it anew: python -m stackwright.verify > docs/checks.md"
