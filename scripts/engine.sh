@@ -346,46 +346,38 @@ reload_engine() {
 
 # --- start -----------------------------------------------------------------------------------------
 
-log_file() { if ((EUID == 0)) || ((${#SUDO[@]})); then echo /var/log/stackwright-dockerd.log; fi; }
-
 start_engine() {
-    local log flags=()
+    local log process flags=()
     become_root "start the engine"
     if [[ -d /run/systemd/system && -z ${STACKWRIGHT_DOCKER_ROOT:-}${STACKWRIGHT_DOCKERD_FLAGS:-} ]]; then
         say "will start the engine by systemd"
         act systemctl start docker
     else
-        log=$(log_file)
+        log=/var/log/stackwright-dockerd.log
         [[ -n ${STACKWRIGHT_DOCKER_ROOT:-} ]] && flags+=(--data-root "$STACKWRIGHT_DOCKER_ROOT")
         read -ra more <<<"${STACKWRIGHT_DOCKERD_FLAGS:-}"
         flags+=("${more[@]}")
         say "will start the engine without an init system; it goes on when this ends; its log: $log"
         printf '+ dockerd %s\n' "${flags[*]}"
         [[ $MODE == dry-run ]] && return
-        "${SUDO[@]}" setsid --fork bash -c 'exec dockerd "${@:2}" >>"$1" 2>&1 </dev/null' dockerd "$log" "${flags[@]}"
+        "${SUDO[@]}" setsid bash -c 'exec dockerd "${@:2}" >>"$1" 2>&1' dockerd "$log" "${flags[@]}" \
+            </dev/null >/dev/null 2>&1 &
+        process=$!
     fi
-    [[ $MODE == dry-run ]] || wait_for_engine "${log:-}"
+    [[ $MODE == dry-run ]] || wait_for_engine "${log:-}" "${process:-1}"
 }
 
-wait_for_engine() { # log file, or nothing when an init system keeps it
+wait_for_engine() { # log file or nothing, process whose end means failure
     local second
     find_client
     for ((second = 0; second < WAIT_SECONDS; second++)); do
         SERVER=$("${SUDO[@]}" "${CLIENT:-docker}" info --format '{{.ServerVersion}}' 2>/dev/null || true)
-        [[ -n $SERVER ]] && return
-        if [[ -n $1 ]] && ((second > 3)) && ! pgrep_dockerd; then break; fi
+        [[ -z $SERVER ]] || return 0
+        [[ -d /proc/$2 ]] || break
         sleep 1
     done
-    [[ -n $1 ]] && tail -n 5 "$1" >&2
+    [[ -z $1 ]] || tail -n 3 "$1" >&2
     die "the engine did not start" "read ${1:-the output of journalctl -u docker}"
-}
-
-pgrep_dockerd() { # procps is not on a minimal host
-    local name
-    for name in /proc/[0-9]*/comm; do
-        [[ $(cat "$name" 2>/dev/null) == dockerd ]] && return 0
-    done
-    return 1
 }
 
 # A user who may use sudo is let in now by an access list, and from the next login by the group.
