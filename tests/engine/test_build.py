@@ -1,0 +1,159 @@
+"""A solve on the real engine: steps and times, a failure explained, the site's settings gone, work kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stackwright import host
+from stackwright.build import Built, build, row_lock
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.errors import BuildError
+from stackwright.model import Recipe
+from stackwright.progress import Event
+from stackwright.render import reference
+from stackwright.runner import Runner
+
+Solve = Callable[..., Built]
+
+
+def recipe(dockerfile: str, salt: str) -> Recipe:
+    text = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}} AS final\nLABEL test.salt={salt}\n{dockerfile}"
+    return Recipe(id="build-test", key=f"{abs(hash(text)):064x}"[:64], files=(("Dockerfile", text.encode()),))
+
+
+@pytest.fixture
+def solve(docker: Docker, runner: Runner, tiny: str, tmp_path: Path) -> Solve:
+    def run(
+        dockerfile: str, *, secrets: tuple[host.Secret, ...] = (), events: list[Event] | None = None
+    ) -> Built:
+        made = recipe(dockerfile, tmp_path.name)
+        seen = events if events is not None else []
+        return build(
+            made, tmp_path / "out", docker=docker, runner=runner, base_image=tiny, secrets=secrets,
+            on_event=seen.append,
+        )  # fmt: skip
+
+    return run
+
+
+def test_a_solve_ends_with_an_image_steps_and_a_log(solve: Solve, docker: Docker) -> None:
+    events: list[Event] = []
+    built = solve("RUN echo a-line-of-output && sleep 1\n", events=events)
+    found = engine.inspect(docker, built.reference)
+    assert found
+    assert found["Config"]["Labels"]["org.stackwright.key"]
+    (step,) = [step for step in built.steps if "a-line-of-output" in step.name]
+    assert 1.0 <= step.seconds < 20
+    assert "a-line-of-output" in built.log.read_text()
+    assert {"started", "done", "log"} <= {event.kind for event in events}
+
+
+def test_a_failed_step_is_named_with_its_last_lines(solve: Solve) -> None:
+    with pytest.raises(BuildError) as failure:
+        solve("RUN echo first; echo the-last-words; exit 3\n")
+    message = str(failure.value)
+    assert "exit code: 3" in message
+    assert "the-last-words" in message
+    assert "RUN echo first" in message
+    assert "build.log" in message
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("tar: x: Cannot write: No space left on device", "the disk is full"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED]", "certificate"),
+        ('error: #error "You need C++17 to compile PyTorch"', "C++17"),
+    ],
+)
+def test_a_known_cause_is_told_with_what_to_change(solve: Solve, said: str, cause: str) -> None:
+    with pytest.raises(BuildError) as failure:
+        solve(f"RUN echo '{said}' >&2; exit 1\n")
+    assert cause in failure.value.cause
+    assert failure.value.hint
+
+
+def test_a_dockerfile_that_cannot_be_read_is_a_build_error(solve: Solve) -> None:
+    with pytest.raises(BuildError, match="unknown instruction"):
+        solve("NONSENSE here\n")
+
+
+def test_a_secret_reaches_the_step_and_stays_out_of_the_image(
+    solve: Solve, docker: Docker, runner: Runner, tmp_path: Path
+) -> None:
+    (tmp_path / "ca").write_text("a-private-certificate")
+    built = solve(
+        "RUN --mount=type=secret,id=ca cat /run/secrets/ca | wc -c && test -s /run/secrets/ca\n",
+        secrets=(host.Secret(id="ca", path=tmp_path / "ca"),),
+    )
+    archive = engine.save(docker, runner, built.reference, tmp_path / "image.tar")
+    assert b"a-private-certificate" not in archive.read_bytes()
+    history = " ".join(layer.created_by for layer in engine.layers(docker, built.reference))
+    assert "a-private-certificate" not in history
+
+
+def test_finished_steps_are_kept_after_a_failure(solve: Solve) -> None:
+    slow = "RUN echo slow > /tmp/slow && sleep 1\n"
+    with pytest.raises(BuildError):
+        solve(slow + "RUN exit 1\n")
+    built = solve(slow + "RUN exit 0\n")
+    (step,) = [step for step in built.steps if "echo slow" in step.name]
+    assert step.cached
+
+
+def test_two_runs_on_one_row_wait_for_each_other(tmp_path: Path) -> None:
+    said: list[str] = []
+    order: list[str] = []
+
+    def other() -> None:
+        with row_lock(tmp_path, said.append):
+            order.append("second")
+
+    with row_lock(tmp_path, said.append):
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(0.3)
+        order.append("first")
+    thread.join(timeout=5)
+    assert order == ["first", "second"]
+    assert "another run" in said[0]
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from stackwright.build import row_lock
+with row_lock(Path(sys.argv[1]), print):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_run_that_was_killed_holds_no_row(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "held\n"
+        os.kill(child.pid, signal.SIGKILL)
+    said: list[str] = []
+    with row_lock(tmp_path, said.append):
+        assert said == []
+
+
+@pytest.fixture(autouse=True)
+def _no_image_is_left(docker: Docker) -> object:
+    yield
+    with engine.connected(docker) as client:
+        for image in client.images.list(name=reference(recipe("", "")).split(":")[0]):
+            client.images.remove(image.id, force=True)

@@ -1,0 +1,80 @@
+"""Killed at any moment, or started twice at once, a run loses nothing and corrupts nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from work_on_row import KEY, ROOT, STEPS, job
+
+from stackwright import pipeline, record
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.record import Phase, Status
+
+KILLS = 6
+CHILD = [sys.executable, str(Path(__file__).parent / "work_on_row.py")]
+
+
+def start(out: Path, salt: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*CHILD, str(out), salt], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_image_is_left(docker: Docker) -> Iterator[None]:
+    yield
+    engine.remove(docker, f"stackwright/pipeline-test:{KEY[:12]}")
+
+
+def test_killed_at_random_moments_it_goes_on_from_what_was_finished(tmp_path: Path) -> None:
+    chance = random.Random(tmp_path.name)
+    for _ in range(KILLS):
+        child = start(tmp_path, tmp_path.name)
+        time.sleep(chance.uniform(0.3, 2.2))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert record.load_all(tmp_path / "records").warnings == ()
+    last = start(tmp_path, tmp_path.name)
+    assert last.wait(timeout=120) == 0, last.stderr.read() if last.stderr else ""
+    loaded = record.load_all(tmp_path / "records")
+    assert loaded.warnings == ()
+    (newest,) = record.newest(loaded.records)
+    assert newest.status is Status.COMPLETE
+    assert newest.image
+    steps = [step for step in newest.steps if tmp_path.name in step.name]
+    assert len(steps) == STEPS
+
+
+def test_two_at_once_make_one_record_and_one_image(tmp_path: Path) -> None:
+    children = [start(tmp_path, tmp_path.name) for _ in range(2)]
+    told = [child.communicate(timeout=120)[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0], told
+    loaded = record.load_all(tmp_path / "records")
+    assert len(loaded.records) == 1
+    assert loaded.records[0].status is Status.COMPLETE
+    assert any("another run works on this row" in text for text in told)
+
+
+def test_a_second_run_builds_nothing_and_an_image_that_is_gone_is_built_again(
+    tmp_path: Path, docker: Docker
+) -> None:
+    wanted = (Phase.BASE, Phase.BUILD)
+    work = job(tmp_path, tmp_path.name)
+    first = pipeline.work(work, wanted)
+    assert pipeline.work(work, wanted) == first
+    assert first.image
+    engine.remove(docker, first.image.reference)
+    again = pipeline.work(work, wanted)
+    assert again.image
+    assert engine.image_exists(docker, again.image.reference)
+    assert len(record.load_all(tmp_path / "records").records) == 2

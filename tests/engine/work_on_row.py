@@ -1,0 +1,49 @@
+"""Works on a small row with the real pipeline, as `build.py build` would; test_pipeline.py kills it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from stackwright import host, pipeline
+from stackwright.display import Display
+from stackwright.engines import docker
+from stackwright.errors import EngineError
+from stackwright.job import Job
+from stackwright.model import Recipe
+from stackwright.project import Planned, Project, cells, plan
+from stackwright.record import Phase
+from stackwright.runner import Runner
+
+ROOT = Path(__file__).parents[2]
+STEPS = 4
+KEY = "0123456789abcdef" * 4
+
+
+def no_apptainer() -> None:
+    raise EngineError("this row is not converted")
+
+
+def job(out: Path, salt: str) -> Job:
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=out)
+    real = plan(project, cells(project, ["cuda12-torch"])).rows[0]
+    text = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}} AS final\nLABEL test.salt={salt}\n"
+    text += "".join(f"RUN echo {salt} {step} && sleep 0.4\n" for step in range(STEPS))
+    recipe = Recipe(id="pipeline-test", key=KEY, files=(("Dockerfile", text.encode()),))
+    runner = Runner()
+    return Job(
+        project=project,
+        row=Planned(stack=replace(real.stack, id=recipe.id), recipe=recipe),
+        docker=docker.find(runner),
+        apptainer=no_apptainer,  # type: ignore[arg-type]
+        site=host.site(runner),
+        runner=runner,
+        display=Display(Console(stderr=True)),
+    )
+
+
+if __name__ == "__main__":
+    pipeline.work(job(Path(sys.argv[1]), sys.argv[2]), (Phase.BASE, Phase.BUILD))
