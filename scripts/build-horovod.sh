@@ -72,6 +72,25 @@ export MAKEFLAGS="${MAKEFLAGS:--j$(nproc)}"
 cd "$work/source"
 "$PYTHON" setup.py build
 find build/lib* -name '*.so' -exec strip --strip-debug {} +
+
+# What compiled it, read from the programs themselves; nothing in the image tells it later.
+"$PYTHON" - build/lib*/horovod/build_info.json <<'INFO'
+import json, os, re, subprocess, sys
+
+def said(*argv):
+    return subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout.decode()
+
+patches = sorted(name for name in os.listdir(os.environ["PATCHES"]) if name.endswith(".patch"))
+info = {
+    "nvcc": re.search(r"release ([0-9.]+)", said(os.path.join(os.environ["CUDA_HOME"], "bin", "nvcc"), "--version"))[1],
+    "gcc": said(os.environ["CC"], "-dumpfullversion").strip(),
+    "cmake": re.search(r"[0-9.]+", said("cmake", "--version"))[0],
+    "patches": [re.sub(r"^[0-9]+-", "", name) for name in patches],
+    "arch_flags": os.environ["ARCH_FLAGS"],
+}
+with open(sys.argv[1], "w") as file:
+    json.dump(info, file, indent=1, sort_keys=True)
+INFO
 "$PYTHON" setup.py bdist_wheel --skip-build --dist-dir "$work/dist"
 mkdir -p "$OUT"
 cp "$work"/dist/horovod-*.whl "$OUT/"

@@ -62,7 +62,7 @@ def _make(base: Base, name: str, *, docker: Docker, runner: Runner, mirror: str)
                 f"mmdebstrap could not make {base.suite}: {_last_error(done.stderr)}",
                 hint="scripts/engine.sh installs mmdebstrap; ./build.py doctor says which mirror is used",
             )
-        label = f"LABEL org.stackwright.base={base.os}"
+        label = "LABEL org.stackwright.provider=debian"
         done = runner(docker.command("image", "import", "--change", label, tar, name))
         if not done.ok:
             raise EngineError(f"the base could not be imported: {done.stderr.strip()}", place=name)

@@ -19,7 +19,6 @@ from stackwright.record import Phase, Record, newest
 from stackwright.standing import (
     WORLDS,
     State,
-    TierCell,
     clean,
     duration,
     ending,
@@ -50,22 +49,19 @@ def table(records: Iterable[Record], rejections: Sequence[Rejection], *, plain: 
     result.add_column("time", justify="right", no_wrap=True)
     for record in chosen:
         for world in WORLDS:
-            first = (
-                Text(clean(record.row), "bold") if world == WORLDS[0] else Text(key_versions(record), "dim")
-            )
+            first = Text(clean(record.row) if world == WORLDS[0] else "", "bold")
             marks = [_mark(cell.outcome, plain) for cell in tier_cells(record, world)]
             result.add_row(first, world, *marks, _size(record, world), _time(record, world))
         result.add_section()
     return result
 
 
-def summary(records: Iterable[Record]) -> str:
-    """The newest record of each row as plain text: outcomes, reasons, sizes, times; counts at the end."""
+def counts(records: Iterable[Record]) -> str:
+    """How many rows are in which state, in one line."""
     chosen = newest(records)
-    lines = [line for record in chosen for line in _row_lines(record)]
-    counts = {kind: sum(state(record) is kind for record in chosen) for kind in State}
-    told = ", ".join(f"{count} {kind.value}" for kind, count in counts.items() if count)
-    return "\n".join([*lines, f"{plural(len(chosen), 'row')}: {told or 'nothing was built'}"]) + "\n"
+    numbers = {kind: sum(state(record) is kind for record in chosen) for kind in State}
+    told = ", ".join(f"{count} {kind.value}" for kind, count in numbers.items() if count)
+    return f"{plural(len(chosen), 'row')}: {told or 'nothing was built'}"
 
 
 def write_page(
@@ -106,15 +102,16 @@ def _time(record: Record, world: str) -> str:
 
 def _caption(records: Sequence[Record], rejections: Sequence[Rejection], plain: bool) -> Text:
     legend = "" if plain else "  ".join(f"{mark} {outcome.value}" for outcome, mark in MARKS.items())
-    lines = [line for record in records for line in _troubles(record)]
+    lines = [line for record in records for line in _notes(record)]
     lines += [_rejected(rejection) for rejection in rejections]
     return Text("\n".join([legend, *lines] if legend else lines))
 
 
-def _troubles(record: Record) -> list[str]:
-    """What a person must know beside the marks: failed checks, tiers not run, an end before the end."""
+def _notes(record: Record) -> list[str]:
+    """What a person must know beside the marks: versions, failed checks, tiers not run, an early end."""
     row = clean(record.row)
-    lines = [f"{row}: {ending(record)}"] if ending(record) else []
+    lines = [f"{row}: {key_versions(record)}"]
+    lines += [f"{row}: {ending(record)}"] if ending(record) else []
     for verdict in record.verdicts:
         lines += [f"{row}: {_failed(verdict.world, check)}" for check in verdict.failed]
     lines += [f"{row}: not run: {what}: {reason}" for reason, what in not_run(record).items()]
@@ -129,23 +126,3 @@ def _rejected(rejection: Rejection) -> str:
     clash = ", ".join(f"{name} {value}" for name, value in rejection.clash)
     nearest = f"; nearest that works: {rejection.nearest}" if rejection.nearest else ""
     return clean(f"{rejection.id}: rejected by {rejection.rule} ({clash}): {rejection.reason}{nearest}")
-
-
-def _row_lines(record: Record) -> list[str]:
-    lines = [f"{clean(record.row)}: {state(record).value}", f"  {key_versions(record)}"]
-    for world in WORLDS:
-        cells = ", ".join(_told(cell) for cell in tier_cells(record, world))
-        lines.append(f"  {world:<6}  {cells}")
-    pairs = (
-        ("image", _size(record, "docker")),
-        ("sif", _size(record, "sif")),
-        ("build", _time(record, "docker")),
-    )
-    numbers = ", ".join(f"{name} {text}" for name, text in pairs if text)
-    troubles = [line.removeprefix(f"{clean(record.row)}: ") for line in _troubles(record)]
-    return [*lines, *([f"  {numbers}"] if numbers else []), *(f"  {line}" for line in troubles)]
-
-
-def _told(cell: TierCell) -> str:
-    count = f" ({cell.passed} of {len(cell.checks)})" if cell.checks else ""
-    return f"{cell.tier.value} {cell.outcome.value}{count}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from stackwright.model import Rejection
 from stackwright.project import Plan, Planned, Project
 from stackwright.record import Phase, Record
 from stackwright.runner import Runner
+
+PLAIN_WIDTH = 120
+"""Columns of the table where no terminal says how many it has, as in a CI log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +82,9 @@ def recorded(project: Project) -> Session:
 
 def print_summary(project: Project, done: Session, rejections: Sequence[Rejection]) -> None:
     """The table of the rows at hand on stdout, and the page over all records."""
-    out = Console()
+    out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     out.print(report.table(done.records, rejections, plain=not out.is_terminal))
-    out.print(report.summary(done.records), markup=False, highlight=False)
+    out.print(report.counts(done.records), markup=False, highlight=False)
     page = write_page(project, rejections)
     out.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
     for warning in done.warnings:

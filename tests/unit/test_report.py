@@ -12,7 +12,7 @@ from rich.console import Console
 
 from stackwright.model import Outcome, Tier, Verdict
 from stackwright.record import Phase, Record, Status, dumps
-from stackwright.report import MARKS, summary, table
+from stackwright.report import MARKS, counts, table
 from stackwright.standing import State, agrees, clean, duration, size, state, tier_cells
 
 
@@ -123,17 +123,19 @@ def test_the_plain_table_says_it_in_ascii_words() -> None:
     assert text.isascii()
 
 
-def test_the_summary_ends_with_the_counts() -> None:
-    text = summary([built(started="2026-03-01T02:00:00Z", status=Status.FAILED), built(), broken()])
-    assert text.splitlines()[-1] == "2 rows: 1 partly proven, 1 failed"
-    assert "  docker  static passed (3 of 3), link failed (1 of 2), built passed (2 of 2)" in text
-    assert "failed: docker link link.one-nccl: 2 files are mapped:" in text
-    assert summary([]).splitlines() == ["0 rows: nothing was built"]
+def test_the_newest_record_of_each_row_is_counted() -> None:
+    records = [built(started="2026-03-01T02:00:00Z", status=Status.FAILED), built(), broken()]
+    assert counts(records) == "2 rows: 1 partly proven, 1 failed"
+    assert counts([]) == "0 rows: nothing was built"
+
+
+def test_a_failed_check_is_told_below_the_table() -> None:
+    assert "failed: docker link link.one-nccl: 2 files are mapped:" in shown(broken())
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
     evil = built(row="x\x1b[31m[red]y", reason="a\x1b]0;title\x07\nb", status=Status.FAILED)
-    for text in (shown(evil), shown(evil, plain=True), summary([evil])):
+    for text in (shown(evil), shown(evil, plain=True)):
         assert "\x1b" not in text.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[2m", "")
         assert "\x07" not in text and "[red]y" in text
     assert clean("a\u202eb\x00c\n d") == "a b c d"
