@@ -39,6 +39,9 @@ class Event:
     seconds: float = 0.0
 
 
+PREPARATION = re.compile(r"(export|rm|ca=|extra=|sed|\[) ?")
+"""Commands of our stages that only make way for the one that a person waits for."""
+
 TAIL = 40
 """Last lines of a step that are kept for the message of a failure."""
 
@@ -100,9 +103,13 @@ def is_noise(name: str) -> bool:
 
 
 def short(name: str) -> str:
-    """A step's name for one line: `[final 2/5] RUN …` without mounts and line breaks."""
-    plain = re.sub(r"--mount=\S+\s*|\s+", " ", name)
-    return re.sub(r" +", " ", plain)[:96].strip()
+    """A step's name for one line: `[final 2/5] RUN apt-get …`, from the first command that does the work."""
+    plain = re.sub(r" +", " ", re.sub(r"--mount=\S+\s*|\s+", " ", name))
+    head, run, commands = plain.partition(" RUN ")
+    if run:
+        working = [part for part in commands.split("; ") if not PREPARATION.match(part)]
+        plain = f"{head}{run}{'; '.join(working) or commands}"
+    return plain[:96].strip()
 
 
 def _time(text: str | None) -> datetime | None:

@@ -6,6 +6,8 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from stackwright.causes import CAUSES, known_cause
 from stackwright.progress import Progress, short
 
@@ -67,9 +69,20 @@ def test_a_log_line_may_be_no_utf8() -> None:
     assert event.text == "\ufffd\ufffd"
 
 
-def test_a_step_on_one_line_without_its_mounts() -> None:
-    name = "[final 2/5] RUN --mount=type=secret,id=ca     --mount=type=cache,id=x  apt-get   update"
-    assert short(name) == "[final 2/5] RUN apt-get update"
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (
+            "[final 2/5] RUN --mount=type=secret,id=ca     --mount=type=cache,id=x  apt-get   update",
+            "[final 2/5] RUN apt-get update",
+        ),
+        ("[base 1/2] RUN export A=b;  rm -f /x;   apt-get update; x", "[base 1/2] RUN apt-get update; x"),
+        ("[base 1/2] RUN export A=b", "[base 1/2] RUN export A=b"),
+        ("[base 1/2] FROM docker.io/x", "[base 1/2] FROM docker.io/x"),
+    ],
+)
+def test_a_step_on_one_line_from_the_command_that_does_the_work(name: str, line: str) -> None:
+    assert short(name) == line
 
 
 REAL_MESSAGES = {
