@@ -1,0 +1,53 @@
+"""What is rendered is read by BuildKit itself: its parser, its linter, and bake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackwright import render
+from stackwright.engines.docker import Docker
+from stackwright.project import Project, cells, plan
+from stackwright.runner import Runner
+
+ROOT = Path(__file__).parents[2]
+PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
+RECIPES = [row.recipe for row in plan(PROJECT, cells(PROJECT)).rows]
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rendered")
+    render.write_all(RECIPES, folder)
+    return folder
+
+
+def test_bake_accepts_the_bake_file(rendered: Path, docker: Docker, runner: Runner) -> None:
+    done = runner(docker.command("buildx", "bake", "--file", render.BAKE_FILE, "--print"), cwd=rendered)
+    assert done.ok, done.stderr
+    targets = json.loads(done.stdout)["target"]
+    assert set(targets) == {recipe.id for recipe in RECIPES}
+
+
+@pytest.mark.parametrize("id", [recipe.id for recipe in RECIPES])
+def test_the_linter_finds_nothing(id: str, rendered: Path, docker: Docker, runner: Runner, tiny: str) -> None:
+    """``tiny`` takes the place of the base, because no registry may be there to ask about the real one."""
+    if "--call" not in runner(docker.command("buildx", "build", "--help")).stdout:
+        pytest.skip("this buildx has no linter (it came with 0.15)")
+    argv = docker.command(
+        "buildx", "build", "--call", "check", "--build-arg", f"BASE_IMAGE={tiny}", rendered / id
+    )
+    done = runner(argv)
+    assert done.ok, done.stdout + done.stderr
+    assert "no warnings found" in done.stdout + done.stderr
+
+
+def test_the_linter_would_find_something(tmp_path: Path, docker: Docker, runner: Runner) -> None:
+    if "--call" not in runner(docker.command("buildx", "build", "--help")).stdout:
+        pytest.skip("this buildx has no linter (it came with 0.15)")
+    (tmp_path / "Dockerfile").write_text("from scratch\nCOPY a b\nMAINTAINER nobody\n")
+    done = runner(docker.command("buildx", "build", "--call", "check", tmp_path))
+    assert not done.ok
+    assert "MaintainerDeprecated" in done.stdout + done.stderr
