@@ -139,7 +139,7 @@ class Apptainer:
         seen = (target.resolve().parent, *folders)
         done = self(*words, target.resolve(), source, folders=seen, env=env, timeout=timeout)
         if not done.ok:
-            raise ConvertError(_last_line(done), place=str(target), hint="run the command above by hand")
+            raise ConvertError(last_line(done), place=str(target), hint="run the command above by hand")
         return done
 
 
@@ -167,7 +167,7 @@ def find(
     found = Apptainer(program=SHIM, version="", native=False, runner=runner, docker=docker, folders=folders)
     done = found("--version", timeout=60)
     if not done.ok:
-        raise EngineError(_last_line(done), place=IMAGE, hint=f"docker image rm {IMAGE}, and try again")
+        raise EngineError(last_line(done), place=IMAGE, hint=f"docker image rm {IMAGE}, and try again")
     return Apptainer(
         program=SHIM, version=_version(done), native=False, runner=runner, docker=docker, folders=folders
     )
@@ -195,7 +195,7 @@ def ensure(runner: Runner, docker: Docker, *, mirror: str | None = None) -> str:
 
 def _must(done: Completed, what: str) -> None:
     if not done.ok:
-        raise EngineError(f"{what}: {_last_line(done)}", place=IMAGE, hint="build.py doctor")
+        raise EngineError(f"{what}: {last_line(done)}", place=IMAGE, hint="build.py doctor")
 
 
 def _described(done: Completed, sif: Path) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _described(done: Completed, sif: Path) -> dict[str, Any]:
     except ValueError:
         document = None
     if not done.ok or not isinstance(document, dict) or "attributes" not in document:
-        cause = f"cannot be read: {_last_line(done)}"
+        cause = f"cannot be read: {last_line(done)}"
         raise ConvertError(cause, place=str(sif), hint="build.py sif makes it anew")
     return document
 
@@ -213,6 +213,6 @@ def _version(done: Completed) -> str:
     return done.stdout.strip().removeprefix("apptainer version ")
 
 
-def _last_line(done: Completed) -> str:
+def last_line(done: Completed) -> str:
     lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
     return lines[-1] if lines else f"exit code {done.returncode}"

@@ -83,6 +83,7 @@ class Job:
     name: str | None = None
     shm: int | None = None
     network: bool = True
+    privileged: bool = False
     gpu: GpuAccess | None = None
 
 
@@ -242,7 +243,8 @@ def _options(job: Job) -> dict[str, Any]:
     options: dict[str, Any] = {
         "image": job.image, "command": list(job.argv), "mounts": mounts, "environment": environment,
         "user": job.user, "working_dir": job.workdir, "name": job.name, "shm_size": job.shm,
-        "network_mode": None if job.network else "none", "labels": {MADE_BY_US: str(os.getpid())},
+        "network_mode": None if job.network else "none", "privileged": job.privileged,
+        "labels": {MADE_BY_US: str(os.getpid())},
         "log_config": LogConfig(type=LogConfig.types.JSON, config={}), **gpu,
     }  # fmt: skip
     if not job.network:  # else its own name resolves to nothing, and gloo asks for it

@@ -84,8 +84,9 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 @pytest.fixture(scope="session")
 def tiny(runner: Runner, docker: Docker, tiny_tar: Path) -> str:
-    done = runner(docker.command("import", "--change", "ENV PATH=/bin", tiny_tar, TINY))
-    assert done.ok, done.stderr
+    if not engine.image_exists(docker, TINY):
+        done = runner(docker.command("import", "--change", "ENV PATH=/bin", tiny_tar, TINY))
+        assert done.ok, done.stderr
     return TINY
 
 
