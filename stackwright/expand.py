@@ -95,7 +95,6 @@ def _excluded(matrix: Matrix) -> list[tuple[tuple[int, ...], set[tuple[Value, ..
                 raise wrong(matrix.path, entry.mark, cause, hint)
             if name in axes:
                 pairs.append((axes[name][0], value))
-        pairs.sort(key=lambda pair: pair[0])
         table.setdefault(tuple(i for i, _ in pairs), set()).add(tuple(value for _, value in pairs))
     return list(table.items())
 
