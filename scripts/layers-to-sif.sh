@@ -7,6 +7,8 @@
 # that Apptainer writes (environment, runscript, labels, OCI configuration) is as it would be.
 # LAYERS is overlayfs' lowerdir, relative to the working folder, the uppermost first.
 set -eu
+# The newer way to mount takes 256 bytes for an option, which is eight layers; the older one takes a page.
+export LIBMOUNT_FORCE_MOUNT2=always
 
 config=$1 layers=$2 target=$3 architecture=$4
 shift 4

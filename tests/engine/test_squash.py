@@ -34,6 +34,9 @@ RUN busybox chmod 751 /etc && busybox chown 12:34 /etc && echo secret > /opt/s &
 RUN busybox ln /opt/s /opt/hard && busybox ln -s s /opt/soft && busybox rm /etc/passwd
 USER user
 """
+MANY = "".join(f"RUN echo {number} > /tmp/{number}\n" for number in range(12))
+"""Layers enough that their names are more than the kernel's fsconfig takes as one option."""
+
 TIME_OF_BUILD = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 OF_THE_WAY = ("build-date", "deffile.from")
 
@@ -46,7 +49,7 @@ def program(runner: Runner, docker: Docker) -> Apptainer:
 @pytest.fixture(scope="module")
 def image(runner: Runner, docker: Docker, tiny: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("image")
-    (folder / "Dockerfile").write_text(CONTAINERFILE.format(tiny=tiny))
+    (folder / "Dockerfile").write_text(CONTAINERFILE.format(tiny=tiny) + MANY)
     name = "stackwright-test/layers:1"
     done = runner(docker.command("buildx", "build", "--network=none", "--tag", name, folder))
     assert done.ok, done.stderr
