@@ -55,7 +55,7 @@ def cells(project: Project, rows: Sequence[str] = (), where: Sequence[str] = ())
 
 def default_rows(project: Project) -> tuple[str, ...]:
     """The patterns of the matrix' own ``select``, which ``run`` takes when nothing is named."""
-    return tuple(pattern.text for pattern in load.load(project.matrix).patterns)
+    return load.load(project.matrix).select
 
 
 def plan(project: Project, wanted: Sequence[Cell]) -> Plan:
