@@ -32,7 +32,6 @@ RUN mkdir -p /opt/replaced /opt/gone && echo old > /opt/replaced/old && echo x >
 RUN busybox rm -r /opt/gone /opt/replaced && mkdir /opt/replaced && echo new > /opt/replaced/new
 RUN busybox chmod 751 /etc && busybox chown 12:34 /etc && echo secret > /opt/s && busybox chmod 4640 /opt/s
 RUN busybox ln /opt/s /opt/hard && busybox ln -s s /opt/soft && busybox rm /etc/passwd
-USER user
 """
 MANY = "".join(f"RUN echo {number} > /tmp/{number}\n" for number in range(12))
 """Layers enough that their names are more than the kernel's fsconfig takes as one option."""
@@ -49,7 +48,7 @@ def program(runner: Runner, docker: Docker) -> Apptainer:
 @pytest.fixture(scope="module")
 def image(runner: Runner, docker: Docker, tiny: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("image")
-    (folder / "Dockerfile").write_text(CONTAINERFILE.format(tiny=tiny) + MANY)
+    (folder / "Dockerfile").write_text(CONTAINERFILE.format(tiny=tiny) + MANY + "USER user\n")
     name = "stackwright-test/layers:1"
     done = runner(docker.command("buildx", "build", "--network=none", "--tag", name, folder))
     assert done.ok, done.stderr
