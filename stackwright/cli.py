@@ -254,9 +254,24 @@ def doctor_command(app: App, form: str) -> None:
 @click.pass_obj
 def clean_command(app: App, yes: bool, form: str) -> None:
     """Show what could be freed, then free it: images, contexts and SIFs that no row needs any more."""
-    from stackwright import session
+    from stackwright import clean, output
+    from stackwright.engines import docker
 
-    session.clean(app.project, app.plan((), ()), runner=app.runner, yes=yes, as_json=form == "json")
+    engine = docker.find(app.runner)
+    current = {row.stack.id: row.recipe.key for row in app.plan((), ()).rows}
+    items = clean.survey(engine, app.project.out, current)
+    freeable = [item for item in items if not item.todo]
+    if form == "text":
+        Console().print(output.items_table(items))
+    asked = form == "text" and bool(freeable) and not yes and sys.stdin.isatty()
+    if form == "text" and freeable and not yes and not asked:
+        app.say("nothing is freed without --yes where nobody can be asked")
+    if yes or (asked and click.confirm(f"free {len(freeable)} of these?", default=False)):
+        gone = clean.free(engine, app.project.out, freeable)
+        app.say(f"freed {sum(item.bytes for item in gone) / 1e9:.1f} GB")
+        items = tuple(item for item in items if item not in gone)
+    if form == "json":
+        _print_json(clean.as_json(items))
 
 
 def _print_json(document: Any) -> None:

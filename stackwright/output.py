@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
@@ -14,6 +14,10 @@ from rich.text import Text
 from stackwright.model import Rejection, Stack
 from stackwright.project import Plan
 from stackwright.render import FRAMEWORK_TITLES, declared, reference
+
+if TYPE_CHECKING:  # `plan` starts without the engine's modules
+    from stackwright.clean import Item
+    from stackwright.doctor import Finding
 
 
 def plan_document(plan: Plan, states: Mapping[str, str]) -> dict[str, Any]:
@@ -82,7 +86,18 @@ def summary_line(plan: Plan) -> str:
     return f"{len(plan.rows)} rows, {len(plan.rejections)} rejected"
 
 
-def findings_table(findings: tuple[Any, ...]) -> Table:
+def items_table(items: tuple[Item, ...]) -> Table:
+    """``clean``: what could go, and why; with a command where others than this project use it too."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("what", "name", "GB", "why"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "GB" else "left")
+    for item in items:
+        why = f"{item.why}\n{item.todo}" if item.todo else item.why
+        table.add_row(item.kind, escape(item.name), f"{item.bytes / 1e9:.1f}", escape(why))
+    return table
+
+
+def findings_table(findings: tuple[Finding, ...]) -> Table:
     """``doctor``: one line for each thing that a run needs."""
     styles = {"ok": "green", "missing": "red", "warning": "yellow"}
     table = Table(box=SIMPLE_HEAD, pad_edge=False)

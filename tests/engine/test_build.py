@@ -156,4 +156,4 @@ def _no_image_is_left(docker: Docker) -> object:
     yield
     with engine.connected(docker) as client:
         for image in client.images.list(name=reference(recipe("", "")).split(":")[0]):
-            client.images.remove(image.id, force=True)
+            client.images.remove(str(image.id), force=True)
