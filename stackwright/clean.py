@@ -132,7 +132,9 @@ def _cache(entries: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
 def _free_folder(out: Path, name: str) -> bool:
     row, _, key = name.partition("/")
     folder = out / row / key
-    if row in NOT_ROWS or not KEY_FOLDER.match(key) or folder.resolve() != out.resolve() / row / key:
+    if row in ("", *NOT_ROWS) or not KEY_FOLDER.match(key) or not folder.is_dir():
+        return False
+    if folder.resolve() != out.resolve() / row / key:
         return False
     with (out / row / ".lock").open("a+") as lock:
         try:

@@ -1,0 +1,212 @@
+"""What is read from the host's configuration, and what of it may enter a build."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stackwright import host
+from stackwright.errors import SiteError
+
+MIRROR = "http://mirror.example/debian"
+
+
+def _site(**values: object) -> host.Site:
+    empty: dict[str, object] = {"mirror": None, "ca": None, "pip": (), "proxies": ()}
+    return host.Site(**{**empty, **values})  # type: ignore[arg-type]
+
+
+def _pip(tmp_path: Path, text: str, **environ: str) -> dict[str, str]:
+    file = tmp_path / "pip.conf"
+    file.write_text(text)
+    return dict(host.pip_config(environ, (file,)))
+
+
+# -- mirror ----------------------------------------------------------------------------------------
+
+
+def test_the_mirror_is_the_one_of_the_hosts_release() -> None:
+    listing = (
+        "http://security.example/debian-security/|bookworm-security|main\n"
+        "cdrom://disc/|bookworm|main\n"
+        "http://other.example/vendor/|bookworm|stable\n"
+        f"{MIRROR}/|bookworm|main\n"
+        "http://late.example/debian/|bookworm|main\n"
+    )
+    assert host.mirror_among(listing, "bookworm") == MIRROR
+    assert host.mirror_among(listing, "trixie") is None
+    assert host.mirror_among("", "bookworm") is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://mirror.example/debian\nURIs: http://evil.example",
+        "http://mirror.example/debian main",
+        "http://mirror.example/`id`",
+        "http://mirror.example/\x00",
+        "http://mirror.example/'x",
+        "ftp://mirror.example/debian",
+        "file:///srv/debian",
+        "http://",
+        "http://[::1",
+        "mirror.example/debian",
+        "",
+    ],
+)
+def test_what_is_no_plain_address_is_refused(address: str) -> None:
+    with pytest.raises(SiteError) as caught:
+        host.checked_url(address, "STACKWRIGHT_APT_MIRROR")
+    assert caught.value.place == "STACKWRIGHT_APT_MIRROR"
+
+
+@given(st.text())
+def test_no_text_can_add_a_line_to_apt_sources(text: str) -> None:
+    try:
+        sources = host.apt_sources(f"http://mirror.example/{text}", ("trixie",))
+    except SiteError:
+        return
+    assert len(sources.splitlines()) == 5
+
+
+def test_apt_sources() -> None:
+    assert host.apt_sources(MIRROR, ("trixie", "trixie-updates"), ("main", "contrib")) == (
+        f"Types: deb\nURIs: {MIRROR}\nSuites: trixie trixie-updates\nComponents: main contrib\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+    )
+
+
+# -- certificates ----------------------------------------------------------------------------------
+
+
+def test_the_named_bundle_wins_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.pem", tmp_path / "theirs.pem"
+    ours.touch()
+    theirs.touch()
+    both = {"STACKWRIGHT_CA_BUNDLE": str(ours), "SSL_CERT_FILE": str(theirs)}
+    assert host.ca_bundle(both) == ours
+    assert host.ca_bundle({"SSL_CERT_FILE": str(theirs)}) == theirs
+    with pytest.raises(SiteError) as caught:
+        host.ca_bundle({"SSL_CERT_FILE": str(tmp_path / "absent")})
+    assert caught.value.place == "SSL_CERT_FILE"
+
+
+# -- pip -------------------------------------------------------------------------------------------
+
+
+def test_only_remote_indexes_are_taken_from_pips_configuration(tmp_path: Path) -> None:
+    text = (
+        "[global]\nindex-url = https://user:p%40ss@index.example/simple\nfind-links = /srv/wheels\n"
+        "extra_index_url =\n    file:///srv/simple\n    https://more.example/simple\ntimeout = 60\n"
+        "trusted-host = index.example more.example:8080\n"
+    )
+    assert _pip(tmp_path, text) == {
+        "index-url": "https://user:p%40ss@index.example/simple",
+        "extra-index-url": "https://more.example/simple",
+        "trusted-host": "index.example more.example:8080",
+    }
+
+
+def test_only_local_folders_is_no_configuration(tmp_path: Path) -> None:
+    assert _pip(tmp_path, "[global]\nextra-index-url = file:///a file:///b\nfind-links = /c\n") == {}
+
+
+def test_the_environment_wins(tmp_path: Path) -> None:
+    text = "[global]\nindex-url = https://file.example/simple\n"
+    found = _pip(tmp_path, text, PIP_INDEX_URL="https://env.example/simple")
+    assert found == {"index-url": "https://env.example/simple"}
+
+
+def test_the_section_of_install_wins_over_the_global_one(tmp_path: Path) -> None:
+    text = (
+        "[install]\nindex-url = https://install.example/s\n[global]\nindex-url = https://global.example/s\n"
+    )
+    assert _pip(tmp_path, text) == {"index-url": "https://install.example/s"}
+
+
+def test_a_later_file_wins(tmp_path: Path) -> None:
+    files = []
+    for name in ("weak", "strong"):
+        file = tmp_path / name
+        file.write_text(f"[global]\nindex-url = https://{name}.example/simple\n")
+        files.append(file)
+    assert dict(host.pip_config({}, tuple(files))) == {"index-url": "https://strong.example/simple"}
+
+
+def test_pip_can_be_told_to_read_no_file() -> None:
+    assert host.pip_files({"PIP_CONFIG_FILE": "/dev/null"}) == ()
+    assert Path("/x/pip.conf") in host.pip_files({"PIP_CONFIG_FILE": "/x/pip.conf", "HOME": "/home/u"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "index-url = https://no.section/simple\n",
+        "[global]\nindex-url = gopher://index.example/\n",
+        "[global]\nindex-url = https://index.example/;rm\\ -rf\n",
+        "[global]\ntrusted-host = a$(id)\n",
+    ],
+)
+def test_a_broken_configuration_names_its_file(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SiteError) as caught:
+        _pip(tmp_path, text)
+    assert caught.value.place.startswith(str(tmp_path / "pip.conf"))
+
+
+# -- proxies ---------------------------------------------------------------------------------------
+
+
+def test_proxies() -> None:
+    environ = {
+        "HTTP_PROXY": "http://big.example:1",
+        "http_proxy": "http://small.example:1",
+        "NO_PROXY": ".local",
+    }
+    assert host.proxies(environ) == (("http_proxy", "http://small.example:1"), ("no_proxy", ".local"))
+    assert host.proxies({}) == ()
+    with pytest.raises(SiteError):
+        host.proxies({"https_proxy": "proxy.example 8080"})
+
+
+# -- secrets ---------------------------------------------------------------------------------------
+
+
+def test_secrets_are_private_and_hold_what_the_site_has(tmp_path: Path) -> None:
+    bundle = tmp_path / "ca.pem"
+    bundle.write_bytes(b"PEM")
+    site = _site(mirror=MIRROR, ca=bundle, pip=(("index-url", "https://index.example/simple"),))
+    folder = tmp_path / "private"
+    secrets = host.site_secrets(folder, site, "trixie")
+    assert {secret.id: secret.path.read_text() for secret in secrets} == {
+        "ca": "PEM",
+        "apt-sources": host.apt_sources(MIRROR, ("trixie",)),
+        "pip-conf": "[global]\nindex-url = https://index.example/simple\n",
+    }
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(secret.path.stat().st_mode) for secret in secrets} == {0o600}
+    assert secrets[0].argument == f"id=ca,src={folder}/ca"
+
+
+def test_a_site_without_anything_has_no_secrets(tmp_path: Path) -> None:
+    assert host.site_secrets(tmp_path / "private", _site(), "trixie") == ()
+
+
+def test_a_file_planted_under_a_secrets_name_is_not_written_through(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    folder = tmp_path / "private"
+    folder.mkdir()
+    (folder / "apt-sources").symlink_to(victim)
+    host.site_secrets(folder, _site(mirror=MIRROR), "trixie")
+    assert victim.read_text() == "untouched"
+
+
+# -- disk ------------------------------------------------------------------------------------------
+
+
+def test_free_disk_of_a_folder_that_is_yet_to_be(tmp_path: Path) -> None:
+    assert host.free_disk(tmp_path / "a" / "b") > 0
