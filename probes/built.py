@@ -63,20 +63,26 @@ def libraries():
     return facts
 
 
+def document(path):
+    """A JSON file of the package; None if it is not there."""
+    if not os.path.exists(path):
+        return None
+    with open(path) as handle:
+        return json.load(handle)
+
+
 def main(extension):
     module = importlib.import_module("horovod." + extension)
     root = os.path.dirname(os.path.dirname(module.__file__))
-    details = os.path.join(root, "metadata.json")
     answers = {}
     for question in QUESTIONS:
         ask = getattr(module, question, None)
         answers[question] = int(ask()) if ask else None
-    with open(details) if os.path.exists(details) else open(os.devnull) as handle:
-        text = handle.read()
     return dict(
         answers,
         horovod=metadata.version("horovod"),
-        metadata=json.loads(text) if text else None,
+        metadata=document(os.path.join(root, "metadata.json")),
+        compiled_by=document(os.path.join(root, "build_info.json")),
         libraries=libraries(),
     )
 

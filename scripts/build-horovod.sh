@@ -74,7 +74,7 @@ cd "$work/source"
 find build/lib* -name '*.so' -exec strip --strip-debug {} +
 
 # What compiled it, read from the programs themselves; nothing in the image tells it later.
-"$PYTHON" - build/lib*/horovod/build_info.json <<'INFO'
+"$PYTHON" - build/lib*/horovod <<'INFO'
 import json, os, re, subprocess, sys
 
 def said(*argv):
@@ -88,7 +88,7 @@ info = {
     "patches": [re.sub(r"^[0-9]+-", "", name) for name in patches],
     "arch_flags": os.environ["ARCH_FLAGS"],
 }
-with open(sys.argv[1], "w") as file:
+with open(os.path.join(sys.argv[1], "build_info.json"), "w") as file:
     json.dump(info, file, indent=1, sort_keys=True)
 INFO
 "$PYTHON" setup.py bdist_wheel --skip-build --dist-dir "$work/dist"

@@ -36,7 +36,8 @@ def ensure(
         return locked
     if not mirror:
         raise SiteError(
-            "no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR to that of a Debian mirror"
+            "no mirror of the distribution is known",
+            hint="set STACKWRIGHT_APT_MIRROR to that of a Debian mirror",
         )
     now = read_release(mirror, base.suite)
     name = reference(base.os, now.date)

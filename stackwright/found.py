@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stackwright.checks.declared import normal
+from stackwright.checks.static import PROVIDER_LABEL
 from stackwright.model import Stack
 from stackwright.resolve import PACKAGE_OF
 
@@ -29,9 +30,19 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     for module in (*stack.modules, "horovod"):
         yield module, packages.get(PACKAGE_OF.get(module, module))
     yield from _libraries(facts)
-    yield "cuda", system.get("nvcc")
+    yield from _compiled_by(facts)
+    labels = facts.get("labels") or facts.get("image", {}).get("Config", {}).get("Labels") or {}
+    yield "provider", labels.get(PROVIDER_LABEL)
     yield "flavour", None if not system else "devel" if system.get("nvcc") else "runtime"
     yield "gpu_arch", " ".join(_architectures(facts)) or None
+
+
+def _compiled_by(facts: Facts) -> Iterator[tuple[str, str | None]]:
+    for extension in facts.get("built", {}).values():
+        noted = extension.get("compiled_by") or {}
+        yield "cuda", noted.get("nvcc")
+        yield "patches", " ".join(noted.get("patches", ())) or None
+        return
 
 
 def _mpi(text: str) -> Iterator[tuple[str, str | None]]:

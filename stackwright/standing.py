@@ -16,8 +16,8 @@ WORLDS = ("docker", "sif")
 LABELS = {
     "cuda": "CUDA", "cuda_runtime": "CUDA runtime", "cudnn": "cuDNN", "flavour": "Flavour", "gcc": "GCC",
     "gpu_arch": "GPU arch", "horovod": "Horovod", "keras": "Keras", "mpi.flavour": "MPI flavour",
-    "mpi.version": "MPI version", "mxnet": "MXNet", "nccl": "NCCL", "os": "OS", "os_date": "OS snapshot",
-    "os_release": "OS release", "patches": "Patches", "provider": "Base provider", "python": "Python",
+    "mpi.version": "MPI version", "mxnet": "MXNet", "nccl": "NCCL", "os": "OS",
+    "patches": "Patches", "provider": "Base provider", "python": "Python",
     "tensorflow": "TensorFlow", "torch": "PyTorch",
 }  # fmt: skip
 """How people write the names of a row's fields; a name that is not here is shown as it is."""

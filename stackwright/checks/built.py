@@ -43,6 +43,20 @@ def against(stack: Stack, facts: Facts) -> Finding:
     return finding(problems, listed(seen))
 
 
+def _compiled_by(what: str, wanted: Callable[[Stack], object]) -> Callable[[Stack, Facts], Finding]:
+    """What scripts/build-horovod.sh noted in the wheel: nothing else in the image tells it later."""
+
+    def judge(stack: Stack, facts: Facts) -> Finding:
+        problems, seen = [], None
+        for name, noted in per_extension(stack, facts, "compiled_by").items():
+            seen = (noted or {}).get(what)
+            if seen != wanted(stack):
+                problems.append(f"the row declares {what} {wanted(stack)}, horovod.{name} notes {seen}")
+        return finding(problems, str(seen))
+
+    return judge
+
+
 def _library(
     what: str, name: str, decode: Callable[[int], tuple[int, ...]], wanted: Callable[[Stack], str]
 ) -> Callable[[Stack, Facts], Finding]:
@@ -99,6 +113,12 @@ RULES = (
          why="Horovod without CUDA copies every tensor to the CPU and back."),
     Rule(id="built.against", tier=B, judge=against,
          why="An extension fits only the framework version that it was compiled against."),
+    Rule(id="declared.cuda", tier=B, judge=_compiled_by("nvcc", lambda stack: stack.cuda),
+         why="The CUDA compiler that made Horovod's kernels is the row's."),
+    Rule(id="declared.compiler", tier=B, judge=_compiled_by("gcc", lambda stack: stack.gcc),
+         why="The compiler that made Horovod is the one that the image ships."),
+    Rule(id="declared.patches", tier=B, judge=_compiled_by("patches", lambda stack: list(stack.patches)),
+         why="Horovod has the patches that the row's versions ask for, and no others."),
     Rule(id="declared.cuda-runtime", tier=B,
          judge=_library("CUDA runtime", "cudart", cuda_version, lambda stack: stack.cuda_runtime),
          why="The CUDA runtime that the extension loads is the row's."),

@@ -11,6 +11,7 @@ from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, finding, liste
 from stackwright.model import Stack, Tier
 from stackwright.render import declared
 
+PROVIDER_LABEL = "org.stackwright.provider"
 ROW_LABEL = "org.stackwright.row"
 STACK_LABEL = "org.stackwright.stack"
 OCI_LABELS = tuple(
@@ -164,6 +165,15 @@ def oci_labels(stack: Stack, facts: Facts) -> Finding:
     return finding(f"the label {name} is missing" for name in OCI_LABELS if not found.get(name))
 
 
+def provider(stack: Stack, facts: Facts) -> Finding:
+    seen = labels(facts).get(PROVIDER_LABEL)
+    if seen == stack.provider:
+        return finding((), str(seen))
+    return finding(
+        [f"the row declares the provider {stack.provider}, the base is of {seen or 'nobody known'}"]
+    )
+
+
 def row_label(stack: Stack, facts: Facts) -> Finding:
     value = labels(facts).get(ROW_LABEL)
     return finding(
@@ -240,6 +250,8 @@ RULES = (
          why="Registries and scanners show these labels."),
     Rule(id="static.row-label", tier=S, judge=row_label,
          why="The label names the row that the image was made from."),
+    Rule(id="declared.provider", tier=S, judge=provider,
+         why="The base was made by the row's provider."),
     Rule(id="static.stack-label", tier=S, judge=stack_label,
          why="The label holds the row with all its versions, and they are those of this row."),
     Rule(id="static.row-file", tier=S, judge=row_file,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stackwright.checks.static import OCI_LABELS, ROW_LABEL, STACK_LABEL
+from stackwright.checks.static import OCI_LABELS, PROVIDER_LABEL, ROW_LABEL, STACK_LABEL
 from stackwright.model import Base, Lock, Mpi, Package, Stack
 from stackwright.render import declared
 
@@ -39,14 +39,15 @@ def stack() -> Stack:
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour="runtime",
         test_on_gpu=False,
-        patches=(),
+        patches=("cxx17.patch",),
         lock=Lock(row="cuda12-torch", request="", base=base, packages=locked, text="", sha256="0" * 64),
     )
 
 
 def labels(row: Stack) -> dict[str, str]:
     document = json.dumps(declared(row))
-    return {ROW_LABEL: row.id, STACK_LABEL: document, **dict.fromkeys(OCI_LABELS, "text")}
+    ours = {ROW_LABEL: row.id, STACK_LABEL: document, PROVIDER_LABEL: row.provider}
+    return {**ours, **dict.fromkeys(OCI_LABELS, "text")}
 
 
 def files() -> dict[str, Any]:
@@ -101,6 +102,7 @@ def built() -> dict[str, Any]:
         "torch": {
             "mpi_built": 1, "gloo_built": 1, "nccl_built": 22105, "cuda_built": 1, "horovod": "0.28.1",
             "metadata": {"pytorch": "2.6.0+cu124"},
+            "compiled_by": {"nvcc": "12.4", "gcc": "13.3.0", "patches": ["cxx17.patch"]},
             "libraries": {
                 "nccl": {"path": NCCL, "version": 22105, "owner": "nvidia-nccl-cu12 2.21.5"},
                 "cudart": {"path": CUDART, "version": 12040, "owner": "nvidia-cuda-runtime-cu12 12.4.127"},
@@ -118,7 +120,7 @@ def rank(number: int, launcher: str) -> dict[str, Any]:
         "given": [number + 1.0, 10.0 * (number + 1)], "sum": [3.0, 30.0], "average": [1.5, 15.0],
         "broadcast": [2.0, 20.0], "rows": [[float(number), float(row)] for row in range(number + 2)],
         "allgather": [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 2.0]],
-        "data": [0.3 + number, -0.4],
+        "data": [0.3 + number, -0.4], "error": None,
         "training": {"before": [0.1 * number, 0.2], "after": [0.5, -0.8], "losses": [4.7, 0.4, 0.02]},
     }  # fmt: skip
 

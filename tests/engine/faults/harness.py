@@ -92,7 +92,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour="runtime",
         test_on_gpu=False,
-        patches=(),
+        patches=("cxx17.patch",),
         lock=Lock(row="faults", request="", base=state, packages=locked, text="", sha256="0" * 64),
     )
 
@@ -108,11 +108,14 @@ def write_context(folder: Path, stack: Stack) -> None:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     (folder / "row.json").write_text(json.dumps(declared(stack)))
+    noted = {"nvcc": stack.cuda, "gcc": stack.gcc, "patches": list(stack.patches)}
+    (folder / "tree" / "horovod" / "build_info.json").write_text(json.dumps(noted))
 
 
 def labels(stack: Stack) -> dict[str, str]:
     return {
         "org.stackwright.row": stack.id,
+        "org.stackwright.provider": stack.provider,
         "org.stackwright.stack": json.dumps(declared(stack)),
         **dict.fromkeys(OCI_LABELS, "faults"),
     }
