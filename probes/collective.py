@@ -146,7 +146,8 @@ def with_mxnet(hvd):
 FRAMEWORKS = {"torch": with_torch, "tensorflow": with_tensorflow, "mxnet": with_mxnet}
 
 
-def main(extension):
+def main(extension, folder):
+    """A rank that fails leaves how far it came: which world it saw is what explains most failures."""
     hvd = importlib.import_module("horovod." + extension)
     hvd.init()
     rank = hvd.rank()
@@ -161,14 +162,19 @@ def main(extension):
         "given": given(rank),
         "rows": rows(rank),
         "data": samples(rank)[0][0],
+        "error": None,
     }
-    facts.update(FRAMEWORKS[extension](hvd))
-    hvd.shutdown()
-    return facts
+    try:
+        facts.update(FRAMEWORKS[extension](hvd))
+        hvd.shutdown()
+    except Exception as error:
+        facts["error"] = "%s: %s" % (type(error).__name__, error)
+        raise
+    finally:
+        name = "rank-%d-of-%d-%d.json" % (rank, facts["size"], os.getpid())
+        with open(os.path.join(folder, name), "w") as handle:
+            json.dump(facts, handle, indent=1, sort_keys=True)
 
 
 if __name__ == "__main__":
-    facts = main(sys.argv[2])
-    name = "rank-%d-of-%d-%d.json" % (facts["rank"], facts["size"], os.getpid())
-    with open(os.path.join(sys.argv[1], name), "w") as handle:
-        json.dump(facts, handle, indent=1, sort_keys=True)
+    main(sys.argv[2], sys.argv[1])

@@ -36,14 +36,24 @@ def close(left: Any, right: Any) -> bool:
     return bool(abs(left - right) <= TOLERANCE * max(1.0, abs(left), abs(right)))
 
 
-def each_run(judge: Callable[[Sequence[Rank]], Iterator[str]]) -> Callable[[Stack, Facts], Finding]:
-    """Ask one question of every run; without ranks there is no answer, which is a failure."""
+def _errors(ranks: Sequence[Rank]) -> list[str]:
+    return [f"rank {rank['rank']}: {rank['error']}" for rank in ranks if rank.get("error")]
+
+
+def each_run(
+    judge: Callable[[Sequence[Rank]], Iterator[str]], *, partial: bool = False
+) -> Callable[[Stack, Facts], Finding]:
+    """Ask one question of every run; without ranks, or after an error, there is no answer: a failure.
+
+    ``partial``: the question can be answered by a rank that failed later on.
+    """
 
     def over_runs(stack: Stack, facts: Facts) -> Finding:
         problems = []
         for run in runs(stack):
             found = _ranks(facts, run)
-            answers = judge(found) if found else iter(["no rank left a result"])
+            errors = [] if partial else _errors(found)
+            answers = errors or (list(judge(found)) if found else ["no rank left a result"])
             problems += [f"{run}: {answer}" for answer in answers]
         return finding(problems, f"{', '.join(runs(stack))}")
 
@@ -57,6 +67,7 @@ def ended(stack: Stack, facts: Facts) -> Finding:
         if document.get("error") or document.get("code") != 0:
             last = str(document.get("output", "")).strip().splitlines()[-1:]
             problems.append(" ".join([f"{run}: {document.get('error', 'no exit code')}", *last]))
+        problems += [f"{run}: {error}" for error in _errors(_ranks(facts, run))]
     return finding(problems)
 
 
@@ -136,7 +147,7 @@ C = Tier.COLLECTIVE
 RULES = (
     Rule(id="collective.run", tier=C, judge=ended,
          why="Two ranks start, work and end, by mpirun and by horovodrun with Gloo."),
-    Rule(id="collective.world", tier=C, judge=each_run(world),
+    Rule(id="collective.world", tier=C, judge=each_run(world, partial=True),
          why="Both ranks belong to one world; a wrong PMI starts N worlds of one rank and says nothing."),
     Rule(id="collective.controller", tier=C, judge=controller,
          why="The run used the controller that it was meant to prove, and not the other one."),

@@ -149,6 +149,19 @@ def test_a_run_without_ranks_passes_nothing_of_its_tier() -> None:
     assert set(failed(facts)) == {rule.id for rule in RULES if rule.tier is Tier.COLLECTIVE}
 
 
+def test_a_rank_that_failed_still_says_which_world_it_saw() -> None:
+    facts = docker_facts(ROW)
+    for number in (0, 1):
+        one = rank(facts, number=number)
+        one.update(rank=0, size=1, local_size=1, error="ValueError: no rank 1")
+        del one["sum"], one["training"]
+    details = failed(facts)
+    every = {rule.id for rule in RULES if rule.tier is Tier.COLLECTIVE}
+    assert set(details) == every - {"collective.controller"}
+    assert "sees 1 ranks" in details["collective.world"]
+    assert "ValueError: no rank 1" in details["collective.allreduce"]
+
+
 def gpu_rank(facts: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = facts["gpu"]["torch"]["ranks"][0]
     return found

@@ -1,0 +1,164 @@
+"""Faults of collectives and of training, planted in the real image: one layer each, found by its check.
+
+The image is the one of the row that STACKWRIGHT_ROW names, or of the first row that the matrix selects; it
+has to be built. STACKWRIGHT_IMAGE takes another name for it. No GPU is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stackwright import project, render
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker, Mount
+from stackwright.model import Stack, Tier, Verdict
+from stackwright.probe import probe_image
+from stackwright.runner import Completed, Runner
+
+ROOT = Path(__file__).parents[2]
+SITE = "$(/opt/stack/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+SHARED_MEMORY = 2**30
+MODULE = f"{SITE}/horovod/torch"
+ALONE = ("run", "world", "allreduce", "broadcast", "allgather", "training-agrees", "training-learns")
+"""A rank without the other one stops at the first broadcast; only its controller is right."""
+NOT_ASKED = "this test asks for another tier"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """``command`` is run by root; ``red`` are the checks that go red, and no other of their tier may."""
+
+    name: str
+    command: str
+    tier: Tier
+    red: frozenset[str]
+
+
+def append(code: str) -> str:
+    """The command that adds Python to horovod.torch.
+
+    The image's bytecode does not look at its source again (unchecked-hash), so it has to go too.
+    """
+    quoted = code.replace("\n", "\\n")
+    return f"printf '%b' '{quoted}\\n' >> {MODULE}/__init__.py; rm {MODULE}/__pycache__/__init__.*.pyc"
+
+
+def python(name: str, code: str, red: str) -> Fault:
+    """A fault in what horovod.torch offers."""
+    return Fault(name=name, command=append(code), tier=Tier.COLLECTIVE, red=frozenset({f"collective.{red}"}))
+
+
+TRIVIAL = "def DistributedOptimizer(optimizer, **k): return optimizer"
+UPHILL = """_wrap = DistributedOptimizer
+def DistributedOptimizer(optimizer, **k):
+    for group in optimizer.param_groups: group["maximize"] = True
+    return _wrap(optimizer, **k)"""
+ALL_ALONE = r"#!/bin/sh\nshift 2\n\"$@\" & \"$@\" & wait\n"
+"""mpirun that starts two processes which know nothing of each other, as srun does without PMI."""
+OTHER_NCCL = 'import ctypes\nctypes.CDLL("/usr/local/lib/libnccl.so.2")'
+
+FAULTS = (
+    python("wrong-sum", "_sum = allreduce\ndef allreduce(*a, **k): return _sum(*a, **k) + 1", "allreduce"),
+    python("no-broadcast", "def broadcast(tensor, root_rank, **k): return tensor", "broadcast"),
+    python(
+        "other-order", "_all = allgather\ndef allgather(*a, **k): return _all(*a, **k).flip(0)", "allgather"
+    ),
+    python("gradients-stay-local", TRIVIAL, "training-agrees"),
+    python("first-weights-stay-local", "def broadcast_parameters(*a, **k): pass", "training-agrees"),
+    python("learning-uphill", UPHILL, "training-learns"),
+    Fault(
+        name="worlds-of-one",
+        tier=Tier.COLLECTIVE,
+        command=f"rm /usr/bin/mpirun; printf '{ALL_ALONE}' > /usr/bin/mpirun; chmod +x /usr/bin/mpirun",
+        red=frozenset(f"collective.{one}" for one in ALONE),
+    ),
+    Fault(
+        name="second-nccl",
+        tier=Tier.LINK,
+        command=f"cp {SITE}/nvidia/nccl/lib/libnccl.so.2 /usr/local/lib/; {append(OTHER_NCCL)}",
+        red=frozenset({"link.one-nccl"}),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Runner:
+    return Runner()
+
+
+@pytest.fixture(scope="module")
+def docker(runner: Runner) -> Docker:
+    return engine.find(runner)
+
+
+@pytest.fixture(scope="module")
+def row() -> project.Planned:
+    where = project.Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
+    chosen = os.environ.get("STACKWRIGHT_ROW")
+    patterns = (chosen,) if chosen else project.default_rows(where)
+    return project.plan(where, project.cells(where, patterns)).rows[0]
+
+
+@pytest.fixture(scope="module")
+def image(row: project.Planned, docker: Docker) -> str:
+    name = os.environ.get("STACKWRIGHT_IMAGE") or render.reference(row.recipe)
+    assert engine.image_exists(docker, name), (
+        f"{name} is not there: run ./build.py build {row.stack.id} first"
+    )
+    return name
+
+
+def judge(docker: Docker, stack: Stack, name: str, tier: Tier, folder: Path) -> Verdict:
+    def execute(
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed:
+        job = engine.Job(
+            image=name, argv=tuple(argv), mounts=tuple(mounts), user=user, network=False, shm=SHARED_MEMORY
+        )
+        return engine.run(docker, job, timeout=timeout)
+
+    not_run = dict.fromkeys(set(Tier) - {tier}, NOT_ASKED)
+    probed = probe_image(
+        stack, world="docker", execute=execute, probes=ROOT / "probes", folder=folder, not_run=not_run,
+        image=engine.inspect(docker, name),
+    )  # fmt: skip
+    return probed.verdict
+
+
+@pytest.fixture
+def faulty(request: pytest.FixtureRequest, image: str, docker: Docker, runner: Runner) -> Iterator[str]:
+    fault: Fault = request.param
+    name = f"stackwright/faults-real:{fault.name}"
+    dockerfile = f"FROM {image}\nUSER root\nRUN {fault.command}\nUSER train\n"
+    argv = docker.command("buildx", "build", "--network=none", "--load", "--tag", name, "-")
+    done = runner(argv, stdin=dockerfile, timeout=300)
+    assert done.ok, done.stderr
+    yield name
+    runner(docker.command("image", "rm", "--force", name))
+
+
+@pytest.mark.parametrize("tier", [Tier.LINK, Tier.COLLECTIVE])
+def test_the_image_itself_is_green(
+    tier: Tier, image: str, row: project.Planned, docker: Docker, tmp_path: Path
+) -> None:
+    verdict = judge(docker, row.stack, image, tier, tmp_path / "facts")
+    assert [(check.id, check.detail) for check in verdict.failed] == []
+
+
+@pytest.mark.parametrize(
+    ("faulty", "fault"),
+    [(fault, fault) for fault in FAULTS],
+    indirect=["faulty"],
+    ids=lambda fault: fault.name,
+)
+def test_the_fault_is_found_by_its_check(
+    fault: Fault, faulty: str, row: project.Planned, docker: Docker, tmp_path: Path
+) -> None:
+    verdict = judge(docker, row.stack, faulty, fault.tier, tmp_path / "facts")
+    failed = {check.id: check.detail for check in verdict.failed}
+    assert set(failed) == fault.red, failed
