@@ -360,6 +360,7 @@ start_engine() {
         say "will start the engine without an init system; it goes on when this ends; its log: $log"
         printf '+ dockerd %s\n' "${flags[*]}"
         [[ $MODE == dry-run ]] && return
+        # shellcheck disable=SC2016  # it is the inner shell that expands them
         "${SUDO[@]}" setsid bash -c 'exec dockerd "${@:2}" >>"$1" 2>&1' dockerd "$log" "${flags[@]}" \
             </dev/null >/dev/null 2>&1 &
         process=$!
@@ -380,15 +381,18 @@ wait_for_engine() { # log file or nothing, process whose end means failure
     die "the engine did not start" "read ${1:-the output of journalctl -u docker}"
 }
 
-# A user who may use sudo is let in now by an access list, and from the next login by the group.
+# From the next login on the group lets a user in; until then it is the owner of the socket.
 let_user_in() {
-    ((EUID == 0)) && return
-    [[ -n $(server_version "$CLIENT") ]] && return
-    say "will let $USER use the engine (group docker, which is as powerful as root)"
-    act usermod -aG docker "$USER"
-    have setfacl && act setfacl -m "u:$USER:rw" /var/run/docker.sock
-    [[ $MODE == dry-run || -n $(server_version "$CLIENT") ]] ||
-        die "the engine runs, and $USER may use it only from the next login" "log in again, then run it again"
+    local user
+    ((EUID != 0)) || return 0
+    [[ -z $(server_version "$CLIENT") ]] || return 0
+    become_root "let you use the engine"
+    user=$(id -un)
+    say "will let $user use the engine, which is as powerful as root:"
+    act usermod -aG docker "$user"
+    act chown "$user" "${SOCKET#unix://}"
+    [[ -n $(server_version "$CLIENT") ]] ||
+        die "the engine runs, and $user may use it only from the next login" "log in again, then run it again"
 }
 
 # --- main ------------------------------------------------------------------------------------------
@@ -430,7 +434,7 @@ bring_up() {
 }
 
 main() {
-    MODE=do SUDO=()
+    MODE=act SUDO=()
     case ${1:-} in
         '') ;;
         --check) MODE=check ;;

@@ -53,7 +53,7 @@ furnish() { # what a person at this site would have set up on the host
     sources >"$ROOT/etc/apt/sources.list"
     [[ -s $bundle ]] && cp -L "$bundle" "$ROOT/etc/ssl/certs/ca-certificates.crt"
     echo bare >"$ROOT/etc/hostname"
-    printf '127.0.0.1 localhost bare\n::1 localhost\n' >"$ROOT/etc/hosts"
+    printf '127.0.0.1 localhost bare %s\n::1 localhost\n' "$(uname -n)" >"$ROOT/etc/hosts"
     git clone --quiet --no-hardlinks "$CHECKOUT" "$ROOT/root/stackwright"
 }
 

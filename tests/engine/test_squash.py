@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,13 +47,16 @@ def program(runner: Runner, docker: Docker) -> Apptainer:
 
 
 @pytest.fixture(scope="module")
-def image(runner: Runner, docker: Docker, tiny: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+def image(
+    runner: Runner, docker: Docker, tiny: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("image")
     (folder / "Dockerfile").write_text(CONTAINERFILE.format(tiny=tiny) + MANY + "USER user\n")
-    name = "stackwright-test/layers:1"
+    name = f"stackwright-test/layers:{os.getpid()}"
     done = runner(docker.command("buildx", "build", "--network=none", "--tag", name, folder))
     assert done.ok, done.stderr
-    return name
+    yield name
+    engine.remove(docker, name)
 
 
 @pytest.fixture(scope="module")
