@@ -13,11 +13,12 @@ from stackwright import host
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
+from stackwright.engines.squash import layers, squash
 from stackwright.errors import ConvertError, DiskError
 from stackwright.runner import Completed, Runner
 
-ROOM = 2.7
-"""Disk needed at the peak, in sizes of the image: its archive, its files, and the SIF (about half)."""
+ROOM_IN_PLACE, ROOM_BY_ARCHIVE = 1.3, 2.7
+"""Disk needed at the peak, in sizes of the image: the SIF twice; or its archive, its files and the SIF."""
 
 SCRATCH = ".sif-"
 TIMEOUT = 3600
@@ -36,16 +37,13 @@ def to_sif(
     """Convert; what lies under ``target`` is always whole. ConvertError, DiskError: it is the old file."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target.parent)
-    _require_room(target, image_bytes)
+    in_place = not apptainer.native and layers(docker, reference) is not None
+    _require_room(target, int(image_bytes * (ROOM_IN_PLACE if in_place else ROOM_BY_ARCHIVE)))
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.parent))
     try:
-        archive = engine.save(docker, runner, reference, scratch / "image.tar")
         unverified = scratch / "image.sif"
-        environment = {"APPTAINER_TMPDIR": str(scratch), "APPTAINER_CACHEDIR": str(scratch / "cache")}
-        apptainer.build(
-            unverified, f"docker-archive:{archive}", folders=(scratch,), env=environment, timeout=TIMEOUT
-        )
-        archive.unlink()
+        if not (in_place and squash(runner, docker, reference, unverified, timeout=TIMEOUT)):
+            _by_archive(reference, unverified, docker=docker, runner=runner, apptainer=apptainer)
         found = engine.inspect(docker, reference)
         assert found is not None, "the image was saved a moment ago"
         _verify(unverified, labels(apptainer, unverified), found["Config"]["Labels"])
@@ -54,6 +52,16 @@ def to_sif(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return made
+
+
+def _by_archive(reference: str, sif: Path, *, docker: Docker, runner: Runner, apptainer: Apptainer) -> None:
+    """The way that needs no access to the engine's folders: through a file that holds the whole image."""
+    scratch = sif.parent
+    archive = engine.save(docker, runner, reference, scratch / "image.tar")
+    environment = {"APPTAINER_TMPDIR": str(scratch), "APPTAINER_CACHEDIR": str(scratch / "cache")}
+    source = f"docker-archive:{archive}"
+    apptainer.build(sif, source, folders=(scratch,), env=environment, timeout=TIMEOUT)
+    archive.unlink()
 
 
 def labels(apptainer: Apptainer, sif: Path) -> dict[str, str]:
@@ -74,8 +82,8 @@ def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> N
         raise ConvertError(f"the SIF lost the labels {', '.join(lost)}", place=str(sif), hint="build.py sif")
 
 
-def _require_room(target: Path, image_bytes: int) -> None:
-    need, free = int(ROOM * image_bytes), host.free_disk(target.parent)
+def _require_room(target: Path, need: int) -> None:
+    free = host.free_disk(target.parent)
     if free < need:
         raise DiskError(
             f"the conversion needs {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
