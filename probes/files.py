@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 
-SKIPPED = ("/proc", "/sys", "/dev", "/run", "/probes", "/facts", "/.singularity.d", "/tmp")
+SKIPPED = ("/proc", "/sys", "/dev", "/probes", "/facts", "/.singularity.d")
 """What the engine mounts, or what belongs to the run and not to the image."""
 
 KEY_FOLDERS = ("/etc/ssh/", "/root/", "/home/")
@@ -103,6 +103,7 @@ def leftovers(files):
         "apt_archives": re.compile(r"^/var/cache/apt/(archives/.*\.deb|.*\.bin)$"),
         "apt_lists": re.compile(r"^/var/lib/apt/lists/(?!lock$)"),
         "apt_sources": re.compile(r"^/etc/apt/(sources\.list(\.d/.*\.(list|sources))?|auth\.conf.*)$"),
+        "temporary": re.compile(r"^/(tmp|var/tmp|run/secrets)/"),
         "apt_proxy": re.compile(r"^/etc/apt/apt\.conf\.d/.*proxy"),
     }  # fmt: skip
     return {

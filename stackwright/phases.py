@@ -165,6 +165,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         probes=job.project.root / "probes",
         folder=job.folder / "facts" / "docker",
         image=image,
+        history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
         gpus=0 if isinstance(access, NoGpu) else 1,
         not_run=not_run,
     )

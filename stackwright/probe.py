@@ -60,14 +60,16 @@ def probe_image(
     probes: Path,
     folder: Path,
     image: Mapping[str, Any] | None = None,
+    history: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
     gpus: int = 0,
     not_run: Mapping[Tier, str],
 ) -> Probed:
     """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
 
-    ``image`` is the engine's inspect document (Docker), ``labels`` those of the file (SIF). ``gpus`` is
-    how many the container is given; with none the caller says in ``not_run`` why the GPU tier did not run.
+    ``image`` is the engine's inspect document and ``history`` the instructions that made the image (Docker),
+    ``labels`` are those of the file (SIF). ``gpus`` is how many the container is given; with none the caller
+    says in ``not_run`` why the GPU tier did not run.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -75,7 +77,8 @@ def probe_image(
         fresh.chmod(0o777)  # the image's user is not ours
         errors = _run(execute, probes, fresh, words(stack, gpus, not_run))
         facts = gather(fresh)
-        for name, document in (("image", image), ("labels", labels)):
+        told = None if history is None else {"lines": list(history)}
+        for name, document in (("image", image), ("history", told), ("labels", labels)):
             if document is not None:
                 facts[name] = dict(document)
                 (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))

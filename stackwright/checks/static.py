@@ -19,7 +19,12 @@ OCI_LABELS = tuple(
 )
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
 """Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""
-PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy")
+PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy|(pip|uv)_.*(index|host|proxy).*")
+SITE_IN_HISTORY = re.compile(
+    r"(?i)(https?_proxy|pip_index_url|pip_extra_index_url|pip_trusted_host)=\S|--(extra-)?index-url|--trusted-host"
+    r"|://[^/\s]+@|\bdeb(-src)? (\[[^]]*\] )?https?://"
+)
+"""Build arguments, options and addresses that name a proxy, an index, a mirror or a password."""
 WHEEL = re.compile(r"/site-packages/")
 """Some wheels carry keys for their own tests. They are public, and a wheel's files are pinned by hash."""
 
@@ -74,6 +79,17 @@ def proxy(stack: Stack, facts: Facts) -> Finding:
     """Of the image and not of the container: the engine can give a container the host's proxies."""
     names = [entry.partition("=")[0] for entry in take(facts, "image", "Config", "Env") or ()]
     return finding(f"the image sets {name}" for name in names if PROXY.fullmatch(name))
+
+
+def history(stack: Stack, facts: Facts) -> Finding:
+    """What ENV sets is the business of ``proxy``."""
+    lines = [line for line in take(facts, "history", "lines") if not line.startswith("ENV ")]
+    told = [(line, match[0]) for line in lines if (match := SITE_IN_HISTORY.search(line))]
+    return finding((f"{found!r} in {line[:60]!r}…" for line, found in told), f"{len(lines)} instructions")
+
+
+def temporary(stack: Stack, facts: Facts) -> Finding:
+    return _left(facts, ("temporary",))
 
 
 def stub(stack: Stack, facts: Facts) -> Finding:
@@ -225,7 +241,11 @@ RULES = (
     Rule(id="static.site-config", tier=S, judge=site_config,
          why="Mirrors, indexes and passwords of the build site must not travel with the image."),
     Rule(id="static.proxy", tier=S, judge=proxy, worlds=DOCKER,
-         why="A proxy of the build site breaks the network of whoever runs the image."),
+         why="A proxy or an index of the build site breaks the network of whoever runs the image."),
+    Rule(id="static.history", tier=S, judge=history, worlds=DOCKER,
+         why="What a build is told about its site can be read by everyone in the image's history."),
+    Rule(id="static.temporary", tier=S, judge=temporary, worlds=DOCKER,
+         why="Files that the build left in /tmp are of no use, and may hold what it was told in secret."),
     Rule(id="static.libcuda-stub", tier=S, judge=stub,
          why="A stub libcuda on the loader's path hides the driver, and CUDA then reports no device."),
     Rule(id="static.library-path", tier=S, judge=library_path,

@@ -131,8 +131,7 @@ def judge(docker: Docker, stack: Stack, name: str, tier: Tier, folder: Path) -> 
 
 
 @pytest.fixture
-def faulty(request: pytest.FixtureRequest, image: str, docker: Docker, runner: Runner) -> Iterator[str]:
-    fault: Fault = request.param
+def faulty(fault: Fault, image: str, docker: Docker, runner: Runner) -> Iterator[str]:
     name = f"stackwright/faults-real:{fault.name}"
     dockerfile = f"FROM {image}\nUSER root\nRUN {fault.command}\nUSER train\n"
     argv = docker.command("buildx", "build", "--network=none", "--load", "--tag", name, "-")
@@ -150,12 +149,7 @@ def test_the_image_itself_is_green(
     assert [(check.id, check.detail) for check in verdict.failed] == []
 
 
-@pytest.mark.parametrize(
-    ("faulty", "fault"),
-    [(fault, fault) for fault in FAULTS],
-    indirect=["faulty"],
-    ids=lambda fault: fault.name,
-)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_fault_is_found_by_its_check(
     fault: Fault, faulty: str, row: project.Planned, docker: Docker, tmp_path: Path
 ) -> None:

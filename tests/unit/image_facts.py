@@ -51,7 +51,7 @@ def labels(row: Stack) -> dict[str, str]:
 
 
 def files() -> dict[str, Any]:
-    names = ("pip_cache", "pip_config", "apt_archives", "apt_lists", "apt_sources", "apt_proxy")
+    names = ("pip_cache", "pip_config", "apt_archives", "apt_lists", "apt_proxy", "apt_sources", "temporary")
     return {
         "uid": 0, "unreadable": [], "private_keys": [], "host_keys": [], "nvcc": [], "files": 34201,
         "authorities": {"bundle": "/etc/ssl/ca.crt", "count": 150, "extra": [], "local": []},
@@ -145,11 +145,12 @@ def docker_facts(row: Stack) -> dict[str, Any]:
     return {
         "files": files(), "system": system(row), "link": link(), "built": built(), "collective": collective(),
         "gpu": gpu(), "image": {"Config": image},
+        "history": {"lines": ["RUN apt-get install gcc-13", "USER train"]},
     }  # fmt: skip
 
 
 def sif_facts(row: Stack) -> dict[str, Any]:
     facts = docker_facts(row)
-    del facts["image"]
+    del facts["image"], facts["history"]
     facts["system"]["environment"]["LD_LIBRARY_PATH"] = "/.singularity.d/libs"
     return {**facts, "labels": labels(row)}

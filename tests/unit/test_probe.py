@@ -51,7 +51,7 @@ def probe(container: Container, folder: Path, gpus: int = 0) -> tuple[dict[Tier,
     image = docker_facts(ROW)["image"]
     probed = probe_image(
         ROW, world="docker", execute=container, probes=Path("probes"), folder=folder, image=image,
-        gpus=gpus, not_run=NO_GPU,
+        gpus=gpus, history=["RUN true"], not_run=NO_GPU,
     )  # fmt: skip
     failed = {check.id: check.detail for check in probed.verdict.failed}
     return {tier: probed.verdict.tier(tier) for tier in Tier}, failed
@@ -68,6 +68,7 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
         "collective-torch-mpi.json",
         "collective-torch-gloo.json",
         "image.json",
+        "history.json",
     }
     assert [path.name for path in tmp_path.iterdir()] == ["docker"]
 

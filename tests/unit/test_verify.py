@@ -35,7 +35,8 @@ def test_the_row_as_sif_passes_everything_that_a_sif_has() -> None:
     assert failed(sif_facts(ROW), world="sif") == {}
     ids = {rule.id for rule in rules("sif")}
     assert ids == {rule.id for rule in RULES} - {
-        "static.scan", "static.proxy", "static.user", "static.entrypoint"
+        "static.scan", "static.proxy", "static.user", "static.entrypoint", "static.history",
+        "static.temporary",
     }  # fmt: skip
 
 
@@ -196,6 +197,23 @@ def test_unreadable_folders_fail_in_docker() -> None:
     facts = docker_facts(ROW)
     facts["files"]["unreadable"] = ["/root"]
     assert failed(facts) == {"static.scan": "1 folders could not be read: /root"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RUN |1 https_proxy=http://10.0.0.1:3128 /bin/sh -c true",
+        "RUN |1 PIP_INDEX_URL=http://index.example/simple /bin/sh -c true",
+        "RUN pip install --index-url http://index.example/simple torch",
+        "RUN curl http://user:word@files.example/x",
+        "RUN echo 'deb http://mirror.example/debian trixie main' > /etc/apt/sources.list",
+        "RUN echo 'deb [signed-by=/k] https://mirror.example/debian trixie main' > /etc/apt/sources.list",
+    ],
+)
+def test_the_history_tells_nothing_of_the_site(line: str) -> None:
+    facts = docker_facts(ROW)
+    facts["history"]["lines"].append(line)
+    assert set(failed(facts)) == {"static.history"}
 
 
 def test_a_key_in_a_wheel_is_public() -> None:

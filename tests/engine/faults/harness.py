@@ -169,6 +169,7 @@ def probe(docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path
         return probe_image(
             stack, world="docker", execute=execute, probes=PROBES, folder=folder, not_run=NOT_RUN,
             image=engine.inspect(docker, image),
+            history=[layer.created_by for layer in engine.layers(docker, image)],
         ).verdict  # fmt: skip
 
 

@@ -62,7 +62,7 @@ FAULTS = (
         "static.private-key", "/home/train/.ssh/id_ed25519 is a private key"),
     run("private-key-of-root", "openssl genrsa -out /root/site.key 2048",
         "static.private-key", "/root/site.key"),
-    run("site-ca-in-bundle", f"{NEW_CA} /tmp/ca.crt && cat /tmp/ca.crt >> {BUNDLE}",
+    run("site-ca-in-bundle", f"{NEW_CA} /root/ca && cat /root/ca >> {BUNDLE}",
         "static.site-ca", "1 certificates of"),
     run("site-ca-local", f"mkdir -p /usr/local/share/ca-certificates && {NEW_CA} "
         "/usr/local/share/ca-certificates/site.crt", "static.site-ca", "site.crt is not from"),
@@ -72,9 +72,12 @@ FAULTS = (
     run("apt-archive", "echo x > /var/cache/apt/archives/left.deb", "static.apt-cache", "left.deb"),
     run("pip-config", "printf '[global]\\nindex-url = http://index.example\\n' > /etc/pip.conf",
         "static.site-config", "/etc/pip.conf"),
-    run("apt-sources", "echo 'deb http://mirror.example stable main' > /etc/apt/sources.list.d/site.list",
+    run("apt-sources", "printf 'deb %s sid main' http://mirror.example > /etc/apt/sources.list.d/site.list",
         "static.site-config", "site.list"),
     meta("proxy", "ENV https_proxy=http://proxy.example:3128", "static.proxy", "https_proxy"),
+    Fault(name="index-in-history", red=frozenset({"static.history"}), says="PIP_INDEX_URL=h",
+          instructions=("ARG PIP_INDEX_URL=http://index.example", "RUN true")),
+    run("left-in-tmp", "echo x > /var/tmp/wheel.log", "static.temporary", "/var/tmp/wheel.log"),
     run("stub-in-folder", library(MULTIARCH, "libcuda.so.1", "cuda.c"),
         "static.libcuda-stub", "by standard folder"),
     run("stub-in-cache", library("/opt/cuda/stubs", "libcuda.so.1", "cuda.c") +
