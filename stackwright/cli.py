@@ -127,12 +127,18 @@ def plan_command(app: App, rows: Words, where: Words, as_json: bool, strict: boo
 
 @cli.command("lock", epilog=example("./build.py lock cuda12-torch"))
 @selection
+@json_option
 @click.pass_obj
-def lock_command(app: App, rows: Words, where: Words) -> None:
+def lock_command(app: App, rows: Words, where: Words, form: str) -> None:
     """Ask the package index and the mirror for exact versions; write one file per row under locks/."""
     from stackwright import locking
 
-    locking.lock_rows(app.project, app.cells(rows, where), runner=app.runner, say=app.say)
+    wanted = app.cells(rows, where)
+    try:
+        locking.lock_rows(app.project, wanted, runner=app.runner, say=app.say)
+    finally:
+        if form == "json":
+            _print_json(locking.document(app.project, wanted))
 
 
 @cli.command(
@@ -140,10 +146,11 @@ def lock_command(app: App, rows: Words, where: Words) -> None:
 )
 @selection
 @click.option("--to", type=PATH, help="the folder that receives the contexts  [default: out/rendered]")
+@json_option
 @click.pass_obj
-def render_command(app: App, rows: Words, where: Words, to: Path | None) -> None:
+def render_command(app: App, rows: Words, where: Words, to: Path | None, form: str) -> None:
     """Write each row's build context, and a bake file beside them. Needs no network and no engine."""
-    from stackwright import render
+    from stackwright import output, render
 
     planned = app.plan(rows, where)
     folder = to or app.project.out / "rendered"
@@ -151,6 +158,8 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None) -> None
     for row in planned.rows:
         app.say(f"{folder / row.stack.id}: docker build -t {row.stack.id} {folder / row.stack.id}")
     app.say(f"{folder / render.BAKE_FILE}: docker buildx bake -f {folder / render.BAKE_FILE}")
+    if form == "json":
+        _print_json(output.contexts_document(planned, folder))
     app.refuse(planned)
 
 

@@ -13,6 +13,7 @@ from stackwright import host
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
+from stackwright.engines.gpu import GpuAccess
 from stackwright.engines.squash import layers, squash
 from stackwright.errors import ConvertError, DiskError
 from stackwright.runner import Completed, Runner
@@ -70,10 +71,16 @@ def labels(apptainer: Apptainer, sif: Path) -> dict[str, str]:
 
 
 def execute(
-    apptainer: Apptainer, sif: Path, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float
+    apptainer: Apptainer,
+    sif: Path,
+    argv: Sequence[str],
+    *,
+    mounts: Sequence[Mount],
+    timeout: float,
+    gpu: GpuAccess | None = None,
 ) -> Completed:
     """Run a program in the SIF as the probes ask for it; the user is whoever starts it, as on a cluster."""
-    return apptainer.exec(sif, tuple(argv), binds=tuple(mounts), timeout=timeout)
+    return apptainer.exec(sif, tuple(argv), binds=tuple(mounts), timeout=timeout, gpu=gpu)
 
 
 def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:

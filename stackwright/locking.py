@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from stackwright import host, lock, resolve
 from stackwright.errors import LockError, RejectedError, StackwrightError
@@ -43,6 +45,17 @@ def lock_rows(
             say(f"{cell.id}: {f'uv refuses: {refused}' if refused else f'written to locks/{path.name}'}")
     if errors:
         raise errors[0]
+
+
+def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
+    """``lock --format json``: the locks of the wanted rows as they are now on the disk."""
+    paths = {cell.id: project.lock_path(cell) for cell in wanted}
+    found = {row: (path, lock.read(path)) for row, path in paths.items() if path.exists()}
+    locks = [
+        {"id": row, "path": str(path), "sha256": one.sha256, "refused": one.refused, "base": asdict(one.base)}
+        for row, (path, one) in found.items()
+    ]
+    return {"version": 1, "locks": locks}
 
 
 def write(path: Path, text: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from stackwright.model import Rejection, Stack
 from stackwright.project import Plan
-from stackwright.render import FRAMEWORK_TITLES, declared, reference
+from stackwright.render import BAKE_FILE, FRAMEWORK_TITLES, declared, reference
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules
     from stackwright.clean import Item
@@ -34,6 +35,16 @@ def plan_document(plan: Plan, states: Mapping[str, str]) -> dict[str, Any]:
         for row in plan.rows
     ]
     return {"version": 1, "rows": rows, "rejections": [rejection_document(one) for one in plan.rejections]}
+
+
+def contexts_document(plan: Plan, folder: Path) -> dict[str, Any]:
+    """``render --format json``: where each row's context and the bake file lie."""
+    contexts = [
+        {"id": row.stack.id, "key": row.recipe.key, "path": str(folder / row.stack.id)} for row in plan.rows
+    ]
+    rejections = [rejection_document(one) for one in plan.rejections]
+    bake = str(folder / BAKE_FILE)
+    return {"version": 1, "contexts": contexts, "bake": bake, "rejections": rejections}
 
 
 def rejection_document(rejection: Rejection) -> dict[str, Any]:

@@ -146,12 +146,12 @@ def _steps(built: Built) -> tuple[record.Step, ...]:
 def _probe_docker(job: Job, current: Record) -> Record:
     image = engine.inspect(job.docker, job.reference)
     access = _gpu(job)
+    gpu = access if isinstance(access, GpuAccess) else None
     not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
 
     def execute(
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
-        gpu = access if isinstance(access, GpuAccess) else None
         container = engine.Job(
             image=job.reference, argv=tuple(argv), mounts=tuple(mounts), user=user, network=False,
             shm=SHARED_MEMORY, gpu=gpu,
@@ -166,7 +166,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         folder=job.folder / "facts" / "docker",
         image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
-        gpus=0 if isinstance(access, NoGpu) else 1,
+        gpus=1 if gpu else 0,
         not_run=not_run,
     )
     idle = engine.Job(image=job.reference, argv=("sleep", "infinity"), network=False)
@@ -182,14 +182,14 @@ def _gpu(job: Job) -> GpuAccess | NoGpu:
 def _probe_sif(job: Job, current: Record) -> Record:
     assert current.sif is not None, "the phase before this one records the file"
     apptainer, sif = job.apptainer(), job.project.out / current.sif.path
-    reason = "the GPU tier is run in Docker only"
     access = _gpu(job)
-    not_run = {Tier.GPU: access.reason if isinstance(access, NoGpu) else reason}
+    gpu = access if isinstance(access, GpuAccess) else None
+    not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
 
     def execute(
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
-        return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout)
+        return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout, gpu=gpu)
 
     probed = probe_image(
         job.row.stack,
@@ -198,6 +198,7 @@ def _probe_sif(job: Job, current: Record) -> Record:
         probes=job.project.root / "probes",
         folder=job.folder / "facts" / "sif",
         labels=convert.labels(apptainer, sif),
+        gpus=1 if gpu else 0,
         not_run=not_run,
     )
     return _judged(job, current, probed, not_run, None)
@@ -210,7 +211,7 @@ def _judged(
     world = probed.verdict.world
     tests = run_image_tests(
         job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
-        facts=job.folder / "facts" / world, world=world, junit=job.folder / f"junit-{world}.xml",
+        facts=job.folder / "facts" / world, world=world, junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
         not_run=not_run, container=container, docker_host=job.docker.host,
     )  # fmt: skip
     witness = Check(

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from own_engine import TINY, OwnEngine, StartEngine
+from rows import ROOT, SOURCES, stack
 
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Job
 from stackwright.engines.gpu import BuildGpu, GpuAccess, NoGpu, Way, look_for_build_gpu, look_for_gpu
+from stackwright.errors import BuildError, EngineError
+from stackwright.gpubuild import try_on_gpu
 from stackwright.runner import Runner
 
 pytestmark = pytest.mark.engine
@@ -187,3 +190,44 @@ def test_build_reaches_the_device(start_engine: StartEngine, runner: Runner, tmp
     plainly = runner(own.docker.command("buildx", "build", "--no-cache", "--network=none", plain))
     assert not plainly.ok
     assert "did not complete successfully: exit code: 1" in plainly.stderr
+
+
+def _stand_in_image(own: OwnEngine, runner: Runner, folder: Path) -> str:
+    """An image whose "Python" passes the test only where the runtime left its mark."""
+    folder.mkdir()
+    _program(folder, "python", '#!/bin/sh\necho probing $4; test "$GPU_MARK" = runtime\n')
+    (folder / "Dockerfile").write_text(f"FROM {TINY}\nCOPY python /opt/stack/bin/python\n")
+    done = runner(own.docker.command("buildx", "build", "--network=none", "--tag", "row:1", folder))
+    assert done.ok, done.stderr
+    return "row:1"
+
+
+def test_a_row_is_tested_on_the_gpu_while_it_is_built(
+    start_engine: StartEngine, runner: Runner, tmp_path: Path
+) -> None:
+    program = _program(tmp_path / "bin", "nvidia", RUNTIME)
+    runtimes = {"runtimes": {"nvidia": {"path": str(program)}}}
+    own = start_engine(config={**runtimes, "default-runtime": "nvidia"})
+    image = _stand_in_image(own, runner, tmp_path / "image")
+    how = try_on_gpu(stack(), image, project=ROOT, sources=SOURCES, docker=own.docker, runner=runner)
+    assert how.startswith("runtime: ")
+
+
+def test_a_test_that_fails_on_the_gpu_fails_the_build(
+    start_engine: StartEngine, runner: Runner, tmp_path: Path
+) -> None:
+    program = _program(tmp_path / "bin", "nvidia", RUNTIME.replace("GPU_MARK=runtime", "GPU_MARK=broken"))
+    runtimes = {"runtimes": {"nvidia": {"path": str(program)}}}
+    own = start_engine(config={**runtimes, "default-runtime": "nvidia"})
+    image = _stand_in_image(own, runner, tmp_path / "image")
+    with pytest.raises(BuildError, match="the test on the GPU failed") as failure:
+        try_on_gpu(stack(), image, project=ROOT, sources=SOURCES, docker=own.docker, runner=runner)
+    assert "probing" in str(failure.value)
+
+
+def test_a_row_that_asks_for_a_gpu_is_not_passed_without_one(
+    start_engine: StartEngine, runner: Runner
+) -> None:
+    own = start_engine()
+    with pytest.raises(EngineError, match="no build gets one here"):
+        try_on_gpu(stack(), TINY, project=ROOT, sources=SOURCES, docker=own.docker, runner=runner)
