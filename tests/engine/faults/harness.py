@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from xml.etree import ElementTree
 
 from faults.table import Fault
 from stackwright.base import KEEP_NOTHING_OF_THE_SITE
@@ -18,7 +19,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host import apt_mirror
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
-from stackwright.probe import probe_image
+from stackwright.probe import probe_image, run_image_tests
 from stackwright.render import declared
 from stackwright.runner import Completed, Runner
 from stackwright.suite import upstream
@@ -179,6 +180,19 @@ def probe_all(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         verdicts = pool.map(lambda name: probe(docker, runner, stack, reference(name), folder / name), names)
         return dict(zip(names, verdicts, strict=True))
+
+
+def witness(docker: Docker, runner: Runner, stack: Stack, name: str, facts: Path, junit: Path) -> set[str]:
+    """The tests of tests/images/test_witness.py that fail for an image; the probes' facts are not theirs."""
+    job = engine.Job(image=reference(name), entrypoint=("sleep",), argv=("600",), network=False)
+    with engine.started(docker, job) as container:
+        run_image_tests(
+            runner, stack, tests=HERE.parents[1] / "images" / "test_witness.py", facts=facts / name,
+            world="docker", junit=junit, not_run=NOT_RUN, container=container, docker_host=docker.host,
+        )  # fmt: skip
+    cases = ElementTree.parse(junit).iter("testcase")
+    failed = (case for case in cases if case.find("failure") is not None or case.find("error") is not None)
+    return {case.get("name", "") for case in failed if "test_witness" in case.get("classname", "")}
 
 
 def remove_all(docker: Docker, runner: Runner, names: Sequence[str]) -> None:
