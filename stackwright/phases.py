@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -153,7 +152,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
         container = engine.Job(
-            image=job.reference, argv=tuple(argv), mounts=tuple(mounts), user=user, network=False,
+            image=job.reference, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts), user=user, network=False,
             shm=SHARED_MEMORY, gpu=gpu,
         )  # fmt: skip
         return engine.run(job.docker, container, timeout=timeout)
@@ -169,7 +168,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
-    idle = engine.Job(image=job.reference, argv=("sleep", "infinity"), network=False)
+    idle = engine.Job(image=job.reference, entrypoint=("sleep",), argv=("infinity",), network=False)
     with engine.started(job.docker, idle) as container:
         return _judged(job, current, probed, not_run, container)
 
@@ -181,7 +180,7 @@ def _gpu(job: Job) -> GpuAccess | NoGpu:
 
 def _probe_sif(job: Job, current: Record) -> Record:
     assert current.sif is not None, "the phase before this one records the file"
-    apptainer, sif = job.apptainer(), job.project.out / current.sif.path
+    apptainer, sif = job.apptainer(), job.project.out.parent / current.sif.path
     access = _gpu(job)
     gpu = access if isinstance(access, GpuAccess) else None
     not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
@@ -211,8 +210,9 @@ def _judged(
     world = probed.verdict.world
     tests = run_image_tests(
         job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
-        facts=job.folder / "facts" / world, world=world, junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
-        not_run=not_run, container=container, docker_host=job.docker.host,
+        facts=job.folder / "facts" / world, world=world, not_run=not_run,
+        junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
+        container=container, docker_host=job.docker.host,
     )  # fmt: skip
     witness = Check(
         id="static.image-tests",
@@ -257,14 +257,14 @@ def _sif(job: Job, current: Record) -> Record:
         job.reference, target, docker=job.docker, runner=job.runner, apptainer=job.apptainer(),
         image_bytes=current.image.bytes if current.image else 0,
     )  # fmt: skip
-    path = os.path.relpath(target, job.project.out)
-    return replace(current, sif=record.SifFile(path=path, bytes=made.bytes, sha256=made.sha256))
+    path = target.relative_to(job.project.out.parent)
+    return replace(current, sif=record.SifFile(path=str(path), bytes=made.bytes, sha256=made.sha256))
 
 
 def _sif_done(job: Job, current: Record) -> bool:
     if current.sif is None:
         return False
-    path = job.project.out / current.sif.path
+    path = job.project.out.parent / current.sif.path
     return path.is_file() and path.stat().st_size == current.sif.bytes
 
 

@@ -67,7 +67,7 @@ def test_the_image_is_small(made: record.Record) -> None:
 
 def test_the_sif_is_the_one_that_was_recorded(made: record.Record) -> None:
     assert made.sif
-    path = ROOT / made.sif.path
+    path = PROJECT.out.parent / made.sif.path
     with path.open("rb") as file:
         assert hashlib.file_digest(file, "sha256").hexdigest() == made.sif.sha256
 
