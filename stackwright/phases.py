@@ -152,8 +152,8 @@ def _probe_docker(job: Job, current: Record) -> Record:
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
         container = engine.Job(
-            image=job.reference, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts), user=user, network=False,
-            shm=SHARED_MEMORY, gpu=gpu,
+            image=job.reference, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts),
+            user=user, network=False, shm=SHARED_MEMORY, gpu=gpu,
         )  # fmt: skip
         return engine.run(job.docker, container, timeout=timeout)
 
