@@ -20,6 +20,7 @@ from stackwright.job import Job
 from stackwright.model import Check, Outcome, Tier, Verdict
 from stackwright.patches import load_series
 from stackwright.probe import Probed, probe_image, run_image_tests
+from stackwright.progress import short
 from stackwright.record import Phase, Record
 from stackwright.runner import Completed
 
@@ -133,7 +134,7 @@ def _purpose(created_by: str) -> str:
 
 def _steps(built: Built) -> tuple[record.Step, ...]:
     return tuple(
-        record.Step(name=step.name[:200], seconds=round(step.seconds, 3), cached=step.cached)
+        record.Step(name=short(step.name), seconds=round(step.seconds, 3), cached=step.cached)
         for step in built.steps
         if step.completed
     )

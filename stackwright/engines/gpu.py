@@ -108,7 +108,7 @@ def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:
             if reason is None:
                 return access
         reasons.append(f"{way}: {reason}")
-    return NoGpu(reason="; ".join(reasons))
+    return NoGpu(reason=f"the engine gives containers no GPU ({'; '.join(reasons)})")
 
 
 def _announced(way: Way, info: dict[str, Any]) -> str | None:
