@@ -88,3 +88,11 @@ def test_a_second_run_does_nothing(made: record.Record) -> None:
     assert {path: path.read_bytes() for path in PROJECT.records.rglob("*.json")} == before
     assert "passed" in done.stdout
     assert "started" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["plan", "render"])
+def test_it_needs_no_network(command: str, tmp_path: Path) -> None:
+    """In a network namespace of its own, where not even the loopback device is up."""
+    argv = ["unshare", "--net", str(ROOT / "build.py"), "--out", str(tmp_path), command]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -117,7 +117,9 @@ def test_the_driver_that_is_required(cuda: str, required: str) -> None:
 def test_each_patch_of_the_series_names_its_reason_and_a_file() -> None:
     assert SERIES.patches
     for patch in SERIES.patches:
-        assert patch.content.startswith((b"PyTorch", b"gcc"))
+        reason, _, diff = patch.content.partition(b"\n---\n")
+        assert len(reason.split()) > 10
+        assert diff.startswith(b"--- a/")
         assert patch.source
         assert patch.when
         assert all(name in Cell.__dataclass_fields__ for name, _ in patch.when)

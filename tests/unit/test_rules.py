@@ -135,6 +135,7 @@ def test_nccl_version_code(version: str, code: int) -> None:
         ("12.4.131~12.4.1-2", "12.4.131"),
         ("1:2.3+dfsg-1+b2", "2.3"),
         ("4.1.4-3+b1", "4.1.4"),
+        ("4.3.0+really4.2.1-1", "4.2.1"),
     ],
 )
 def test_upstream_version(debian: str, project: str) -> None:
