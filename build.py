@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-PYTHON = ROOT / ".venv" / "bin" / "python"
+ENVIRONMENT = ROOT / ".venv"
+PYTHON = ENVIRONMENT / "bin" / "python"
 
-if Path(sys.prefix).resolve() != PYTHON.parent.parent:
+if Path(sys.prefix).resolve() != ENVIRONMENT.resolve():  # either may be a link
     if not PYTHON.exists():
         sys.exit("build.py: the Python environment is not there\n  next: make env")
     os.execv(PYTHON, [str(PYTHON), str(ROOT / "build.py"), *sys.argv[1:]])  # noqa: S606 (its own interpreter)
