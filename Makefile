@@ -10,7 +10,7 @@ test: env engine
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	$(PYTHON) -m pytest -n 2 --dist loadgroup
+	$(PYTHON) -m pytest -n 2 --dist loadfile
 
 env:
 	@scripts/env.sh
