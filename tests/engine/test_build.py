@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -27,16 +28,18 @@ Solve = Callable[..., Built]
 
 
 def recipe(dockerfile: str, salt: str) -> Recipe:
-    text = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}} AS final\nLABEL test.salt={salt}\n{dockerfile}"
+    text = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}} AS final\nENV SALT={salt}\n{dockerfile}"
     return Recipe(id="build-test", key=f"{abs(hash(text)):064x}"[:64], files=(("Dockerfile", text.encode()),))
 
 
 @pytest.fixture
 def solve(docker: Docker, runner: Runner, tiny: str, tmp_path: Path) -> Solve:
+    salt = uuid4().hex  # the engine remembers the steps of yesterday's tests
+
     def run(
         dockerfile: str, *, secrets: tuple[host.Secret, ...] = (), events: list[Event] | None = None
     ) -> Built:
-        made = recipe(dockerfile, tmp_path.name)
+        made = recipe(dockerfile, salt)
         seen = events if events is not None else []
         return build(
             made, tmp_path / "out", docker=docker, runner=runner, base_image=tiny, secrets=secrets,
@@ -132,6 +135,7 @@ def test_two_runs_on_one_row_wait_for_each_other(tmp_path: Path) -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
+from uuid import uuid4
 from stackwright.build import row_lock
 with row_lock(Path(sys.argv[1]), print):
     print("held", flush=True)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from work_on_row import KEY, ROOT, STEPS, job
@@ -30,33 +31,39 @@ def start(out: Path, salt: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.fixture
+def salt() -> str:
+    """The engine remembers the steps of yesterday's tests: these are new to it."""
+    return uuid4().hex
+
+
 @pytest.fixture(autouse=True)
 def _no_image_is_left(docker: Docker) -> Iterator[None]:
     yield
     engine.remove(docker, f"stackwright/pipeline-test:{KEY[:12]}")
 
 
-def test_killed_at_random_moments_it_goes_on_from_what_was_finished(tmp_path: Path) -> None:
-    chance = random.Random(tmp_path.name)
+def test_killed_at_random_moments_it_goes_on_from_what_was_finished(tmp_path: Path, salt: str) -> None:
+    chance = random.Random(salt)
     for _ in range(KILLS):
-        child = start(tmp_path, tmp_path.name)
+        child = start(tmp_path, salt)
         time.sleep(chance.uniform(0.3, 2.2))
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert record.load_all(tmp_path / "records").warnings == ()
-    last = start(tmp_path, tmp_path.name)
+    last = start(tmp_path, salt)
     assert last.wait(timeout=120) == 0, last.stderr.read() if last.stderr else ""
     loaded = record.load_all(tmp_path / "records")
     assert loaded.warnings == ()
     (newest,) = record.newest(loaded.records)
     assert newest.status is Status.COMPLETE
     assert newest.image
-    steps = [step for step in newest.steps if tmp_path.name in step.name]
+    steps = [step for step in newest.steps if salt in step.name]
     assert len(steps) == STEPS
 
 
-def test_two_at_once_make_one_record_and_one_image(tmp_path: Path) -> None:
-    children = [start(tmp_path, tmp_path.name) for _ in range(2)]
+def test_two_at_once_make_one_record_and_one_image(tmp_path: Path, salt: str) -> None:
+    children = [start(tmp_path, salt) for _ in range(2)]
     told = [child.communicate(timeout=120)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], told
     loaded = record.load_all(tmp_path / "records")
@@ -66,10 +73,10 @@ def test_two_at_once_make_one_record_and_one_image(tmp_path: Path) -> None:
 
 
 def test_a_second_run_builds_nothing_and_an_image_that_is_gone_is_built_again(
-    tmp_path: Path, docker: Docker
+    tmp_path: Path, salt: str, docker: Docker
 ) -> None:
     wanted = (Phase.BASE, Phase.BUILD)
-    work = job(tmp_path, tmp_path.name)
+    work = job(tmp_path, salt)
     first = pipeline.work(work, wanted)
     assert pipeline.work(work, wanted) == first
     assert first.image
