@@ -80,9 +80,31 @@ def _nccl_present(cell: Cell, lock: Lock) -> Clash | None:
 
 
 LOCK_RULES = (
-    LockRule(name="one-cuda", source=ONE_CUDA, ask=_one_cuda),
-    LockRule(name="one-nccl", source=ONE_CUDA, ask=_one_of_each),
-    LockRule(name="nccl-present", source="horovod 0.28.1, cmake/Modules/FindNCCL.cmake", ask=_nccl_present),
-    LockRule(name="compiler-cuda", source="NVIDIA, CUDA Compatibility", ask=_compiler_matches),
-    LockRule(name="declared", source="matrix.yaml and the lock", ask=_declared),
+    LockRule(
+        name="one-cuda", says="one major release of CUDA is in the image", source=ONE_CUDA, ask=_one_cuda
+    ),
+    LockRule(
+        name="one-nccl",
+        says="one NCCL, one cuDNN and one CUDA runtime are in the image",
+        source=ONE_CUDA,
+        ask=_one_of_each,
+    ),
+    LockRule(
+        name="nccl-present",
+        says="the wheels bring an NCCL",
+        source="horovod 0.28.1, cmake/Modules/FindNCCL.cmake",
+        ask=_nccl_present,
+    ),
+    LockRule(
+        name="compiler-cuda",
+        says="nvcc is of the CUDA that the frameworks load",
+        source="NVIDIA, CUDA Compatibility",
+        ask=_compiler_matches,
+    ),
+    LockRule(
+        name="declared",
+        says="the row's cuDNN and NCCL are the locked ones",
+        source="matrix.yaml and the lock",
+        ask=_declared,
+    ),
 )

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 SPACK = "spack-packages, build_systems/cuda.py"
 DEBIAN = "the distribution's package index"
+UBUNTU = "the distribution's package index: main and universe of the release"
+NVIDIA_TAGS = (
+    "nvidia/cuda, tags of the images (as listed in replicate/cog, pkg/config/cuda_compatibility.json)"
+)
 NVIDIA_COMPAT = "NVIDIA, CUDA Compatibility: minor version compatibility"
 HOROVOD_INSTALL = "horovod 0.28.1, docs/install.rst and setup.py"
 
@@ -15,6 +19,8 @@ class Distribution:
     """What a release of a distribution offers. ``cuda`` is None where it packages no CUDA compiler.
 
     ``image`` is the name that a registry gives the release; ``glibc`` decides which wheels fit.
+    ``provider`` is the one that makes its base from this release; ``pythons`` are further ones, packaged
+    beside ``python``.
     """
 
     id: str
@@ -27,6 +33,8 @@ class Distribution:
     openmpi: str
     mpich: str
     names: tuple[tuple[str, str], ...] = ()
+    provider: str = "debian"
+    pythons: tuple[str, ...] = ()
 
     def package(self, name: str) -> str:
         """This release's name of a distribution package that was renamed at some point."""
@@ -47,10 +55,46 @@ DISTRIBUTIONS = (
         gcc=("12", "13", "14"), cuda="12.4", openmpi="5.0.7", mpich="4.2",
         names=(("librdmacm1", "librdmacm1t64"),),
     ),
+    Distribution(
+        id="ubuntu-16.04", suite="xenial", image="ubuntu:16.04", glibc="2.23", python="3.5",
+        gcc=("4.7", "4.8", "4.9", "5"), cuda=None, openmpi="1.10.2", mpich="3.2", provider="nvidia",
+    ),
+    Distribution(
+        id="ubuntu-18.04", suite="bionic", image="ubuntu:18.04", glibc="2.27", python="3.6",
+        gcc=("4.8", "5", "6", "7", "8"), cuda=None, openmpi="2.1.1", mpich="3.3", provider="nvidia",
+        pythons=("3.7", "3.8"),
+    ),
+    Distribution(
+        id="ubuntu-20.04", suite="focal", image="ubuntu:20.04", glibc="2.31", python="3.8",
+        gcc=("7", "8", "9", "10"), cuda=None, openmpi="4.0.3", mpich="3.3.2", provider="nvidia",
+        pythons=("3.9",),
+    ),
+    Distribution(
+        id="ubuntu-22.04", suite="jammy", image="ubuntu:22.04", glibc="2.35", python="3.10",
+        gcc=("9", "10", "11", "12"), cuda=None, openmpi="4.1.2", mpich="4.0", provider="nvidia",
+        pythons=("3.11",),
+    ),
+    Distribution(
+        id="ubuntu-24.04", suite="noble", image="ubuntu:24.04", glibc="2.39", python="3.12",
+        gcc=("9", "10", "11", "12", "13", "14"), cuda=None, openmpi="4.1.6", mpich="4.2.0", provider="nvidia",
+    ),
 )  # fmt: skip
+
+NVIDIA_IMAGES = (
+    # Ubuntu, the CUDA releases of which NVIDIA made a devel image on it
+    ("16.04", "8.0 9.0 9.1 9.2 10.0 10.1 10.2 11.0 11.1 11.2 11.3"),
+    ("18.04", "9.2 10.0 10.1 10.2 11.0 11.1 11.2 11.3 11.4 11.5 11.6 11.7 11.8 12.0"),
+    ("20.04", "11.0 11.1 11.2 11.3 11.4 11.5 11.6 11.7 11.8 12.0 12.1 12.2 12.3 12.4 12.5 12.6 12.8 12.9"),
+    ("22.04", "11.7 11.8 12.0 12.1 12.2 12.3 12.4 12.5 12.6 12.8 12.9 13.0 13.2 13.3"),
+    ("24.04", "12.6 12.8 12.9 13.0 13.2 13.3"),
+)
 
 CUDA_GCC = (
     # highest CUDA release that the line speaks of, highest gcc that its nvcc accepts
+    ("8.0", 5),
+    ("9.1", 6),
+    ("10.0", 7),
+    ("10.2", 8),
     ("11.0", 9),
     ("11.4", 10),
     ("11.8", 11),
@@ -89,6 +133,12 @@ HOROVOD_NEEDS = ("cffi", "cloudpickle", "numpy", "packaging", "psutil", "pyyaml"
 
 def distribution(os: str) -> Distribution | None:
     return next((d for d in DISTRIBUTIONS if d.id == os), None)
+
+
+def gcc_release(gcc: str) -> str:
+    """As the compiler's releases are counted: 13.3.0 -> 13, and 4.9.3 -> 4.9 before 5."""
+    major, _, rest = gcc.partition(".")
+    return f"{major}.{rest.split('.')[0]}" if int(major) < 5 and rest else major
 
 
 def as_numbers(version: str) -> tuple[int, ...]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rows import CELL, LOCK, SERIES, cell, lock_with
 
-from stackwright.model import Mpi, Rejection, Stack
+from stackwright.model import Cell, Mpi, Rejection, Stack
 from stackwright.resolve import check, nccl_code, resolve, suggest
-from stackwright.rules.cell import CELL_RULES
+from stackwright.rules import CellRule, Clash, Said
+from stackwright.rules.cell import CELL_RULES, first_clash
+from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
+from stackwright.rules.near import KNOWN, changes, nearest
 from stackwright.suite import upstream
 
 CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -20,12 +23,44 @@ CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("cuda-arch", {"gpu_arch": ("3.5", "8.0")}, "gpu_arch [8.0] instead of [3.5, 8.0]"),
     ("cuda-arch", {"gpu_arch": ("9.9", "8.0")}, "gpu_arch [8.0] instead of [9.9, 8.0]"),
     ("python-os", {"python": "3.12"}, "python 3.13 instead of 3.12"),
-    ("gcc-os", {"gcc": "11"}, "gcc 13 instead of 11"),
-    ("cuda-os", {"cuda": "11.8"}, "cuda 12.4 instead of 11.8"),
+    ("gcc-os", {"gcc": "11"}, "gcc 12 instead of 11"),
+    ("cuda-os", {"cuda": "12.6"}, "cuda 12.4 instead of 12.6"),
     ("mpi-os", {"mpi": Mpi(flavour="openmpi", version="4.1")}, "mpi 5.0.7 instead of 4.1"),
     ("os", {"os": "ubuntu-22.04"}, "os debian-13 instead of ubuntu-22.04"),
-    ("provider", {"provider": "nvidia"}, "provider debian instead of nvidia"),
-    ("frameworks", {"torch": None}, ""),
+    ("os", {"provider": "nvidia"}, "provider debian instead of nvidia"),
+    ("frameworks", {"torch": None}, "tensorflow 2.21.0 instead of none"),
+    ("mxnet-cuda", {"mxnet": "1.9.1"}, "mxnet none instead of 1.9.1"),
+    ("torch-python", {"torch": "2.0.1"}, "torch 2.5.1 instead of 2.0.1"),
+    ("tensorflow-python", {"tensorflow": "2.19.1", "torch": None}, "tensorflow 2.20.0 instead of 2.19.1"),
+    ("one-cuda-wheels", {"tensorflow": "2.21.0", "torch": "2.12.1"}, "torch none instead of 2.12.1"),
+)
+
+UBUNTU = {
+    "provider": "nvidia", "os": "ubuntu-20.04", "python": "3.8", "cuda": "11.8", "gcc": "9",
+    "mpi": Mpi(flavour="openmpi", version="4.0"), "torch": None,
+}  # fmt: skip
+"""A base on which older stacks fit; nothing of it can be built by this release, which is asked last."""
+
+OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("provider", {"torch": "2.0.1"}),
+    ("nvidia-image", {"torch": "2.0.1", "cuda": "11.0", "os": "ubuntu-22.04", "python": "3.10"}),
+    ("mxnet-python", {"mxnet": "1.5.1.post0", "python": "3.9", "cuda": "10.1"}),
+    ("mxnet-headers", {"mxnet": "1.6.0", "cuda": "10.2", "gcc": "7"}),
+    ("framework-pins", {"tensorflow": "2.19.1", "torch": "2.7.1", "python": "3.9"}),
+    ("tensorflow-cuda", {"tensorflow": "2.3.4", "cuda": "11.8"}),
+    ("torch-cuda", {"torch": "1.12.1", "cuda": "11.3"}),
+    ("torch-build", {"torch": "1.12.1+cu118"}),
+    ("cudnn", {"torch": "2.0.1", "cudnn": "8.6.0.163"}),
+    ("cudnn", {"tensorflow": "2.13.1", "cudnn": "9.1"}),
+    ("abi-gloo", {"tensorflow": "2.13.1", "torch": "2.3.1+cu118"}),
+    ("tensorflow-gcc", {"tensorflow": "1.14.0", "python": "3.7", "cuda": "10.0", "gcc": "7"}),
+    ("keras-tensorflow", {"tensorflow": "2.13.1", "keras": "3.3.3"}),
+    ("keras-tensorflow", {"tensorflow": "2.16.2", "keras": "2.15.0", "python": "3.9", "cuda": "12.3"}),
+    ("horovod-floor", {"torch": "1.4.0", "cuda": "10.1", "gcc": "8"}),
+    ("cxx-gcc", {"torch": "2.1.2", "gcc": "7", "cuda": "12.1"}),
+    ("cxx-gcc", {"torch": "2.14.1", "gcc": "9", "cuda": "13.0", "python": "3.10", "gpu_arch": ("8.0",)}),
+    ("cxx-cuda", {"tensorflow": "2.13.1", "cuda": "10.2", "gcc": "8", "gpu_arch": ("7.0",)}),
+    ("glibc", {"tensorflow": "2.21.0", "cuda": "12.0", "python": "3.10", "os": "ubuntu-16.04"}),
 )
 
 LOCK_CASES: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
@@ -33,7 +68,6 @@ LOCK_CASES: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("one-cuda", {}, {"nvidia_cuda_runtime": "13.0.96"}),
     ("one-nccl", {}, {"nvidia_nccl": "2.29.7"}),
     ("declared", {"nccl": "2.22"}, {}),
-    ("declared", {"cudnn": "9.2"}, {}),
 )
 
 
@@ -44,6 +78,13 @@ def test_a_cell_rule_refuses(rule: str, values: dict[str, Any], nearest: str) ->
     assert (rejection.rule, rejection.nearest) == (rule, nearest)
     assert rejection.source
     assert rejection.reason
+
+
+@pytest.mark.parametrize(("rule", "values"), OTHER_CASES)
+def test_a_rule_on_another_base_refuses_first(rule: str, values: dict[str, Any]) -> None:
+    rejection = check(cell(**{**UBUNTU, "gpu_arch": ("7.0",), **values}))
+    assert rejection is not None
+    assert rejection.rule == rule, rejection
 
 
 @pytest.mark.parametrize(("rule", "values", "versions"), LOCK_CASES)
@@ -70,7 +111,10 @@ def test_a_compiler_of_another_cuda_major_is_refused() -> None:
 
 
 def test_every_rule_is_covered_by_a_case() -> None:
-    covered = {case[0] for case in (*CELL_CASES, *LOCK_CASES)} | {"nccl-present", "compiler-cuda"}
+    covered = {case[0] for case in (*CELL_CASES, *OTHER_CASES, *LOCK_CASES)} | {
+        "nccl-present",
+        "compiler-cuda",
+    }
     assert covered == {rule.name for rule in (*CELL_RULES, *LOCK_RULES)}
 
 
@@ -140,3 +184,61 @@ def test_nccl_version_code(version: str, code: int) -> None:
 )
 def test_upstream_version(debian: str, project: str) -> None:
     assert upstream(debian) == project
+
+
+class Read:
+    """A cell that tells which fields were read of it."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self.names = cell, set[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.add(name)
+        return getattr(self.cell, name)
+
+
+@pytest.mark.parametrize("rule", CELL_RULES, ids=lambda rule: rule.name)
+def test_a_rule_reads_only_the_fields_that_it_names(rule: CellRule) -> None:
+    cases = [*CELL_CASES, *((name, {**UBUNTU, **values}, "") for name, values in OTHER_CASES)]
+    for _, values, _ in cases:
+        read = Read(cell(**values))
+        rule.ask(cast("Cell", read))
+        assert read.names <= set(rule.fields)
+
+
+def test_a_rule_is_silent_where_its_tables_know_nothing() -> None:
+    unknown = cell(torch="9.9", cuda="99.0", os="debian-99", gpu_arch=())
+    said = {rule.name: rule.ask(unknown) for rule in CELL_RULES}
+    assert said["torch-python"] is said["torch-cuda"] is said["cuda-gcc"] is said["python-os"] is Said.SILENT
+
+
+@pytest.mark.parametrize(("rule", "value", "said"), [
+    ("torch-setuptools", "75", "refuses"), ("torch-setuptools", "69.5", "fits"),
+    ("mxnet-numpy", "1.24.1", "refuses"), ("mxnet-numpy", "1.23.5", "fits"),
+    ("cuda-driver", "515", "refuses"), ("cuda-driver", "525.60", "fits"),
+])  # fmt: skip
+def test_an_extra_rule(rule: str, value: str, said: str) -> None:
+    (extra,) = [one for one in EXTRA_RULES if one.name == rule]
+    answer = extra.ask(cell(torch="2.0.1", mxnet="1.9.1"), value)
+    assert (Said.REFUSES if isinstance(answer, Clash) else answer) == said
+    assert extra.ask(cell(torch=None, cuda=None, os="debian-99"), value) is Said.SILENT
+
+
+def test_the_nearest_row_keeps_a_framework_that_is_needed() -> None:
+    row = cell(mxnet="1.9.1")
+    found = nearest(row, CELL_RULES, keep=frozenset({"mxnet", "torch"}))
+    assert found is not None
+    assert (found.cell.mxnet, found.cell.torch) == ("1.9.1", "2.0.1")
+    assert check(found.cell) is None
+
+
+def test_the_nearest_row_has_no_neighbour_with_fewer_changes() -> None:
+    """By brute force over every single change that the tables know."""
+    row = cell(cuda="13.0", mxnet="1.9.1")
+    found = nearest(row, CELL_RULES)
+    assert found is not None
+    assert len(changes(row, found.cell)) == 2
+    for name, values in KNOWN.items():
+        for value in (*values, *([] if name in ("provider", "os", "python") else [None])):
+            change: dict[str, Any] = {name: value}
+            assert first_clash(replace(row, **change)), change

@@ -1,0 +1,154 @@
+"""Rules about the base: what the distribution packages, and which images NVIDIA made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stackwright.model import Cell
+from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, tables
+from stackwright.rules.compiler import CUDA
+from stackwright.rules.tables import as_numbers
+from stackwright.rules.wheels import INDEX, MXNET, TENSORFLOW, TORCH, wheel
+
+
+def _os(cell: Cell) -> Answer:
+    known = [d.id for d in tables.DISTRIBUTIONS if d.provider == cell.provider]
+    if cell.os in known:
+        return Said.FITS
+    return Clash(
+        values=(("provider", cell.provider), ("os", cell.os)),
+        reason=f"the {cell.provider} provider makes its base of {', '.join(known)}",
+    )
+
+
+def _nvidia_image(cell: Cell) -> Answer:
+    name = cell.os.removeprefix("ubuntu-")
+    made = dict(tables.NVIDIA_IMAGES).get(name, "").split()
+    if cell.provider != "nvidia" or cell.cuda is None or not made:
+        return Said.SILENT
+    if ".".join(cell.cuda.split(".")[:2]) in made:
+        return Said.FITS
+    reason = f"NVIDIA made devel images on Ubuntu {name} for CUDA {', '.join(made)}"
+    return Clash(values=(("cuda", cell.cuda), ("os", cell.os)), reason=reason)
+
+
+def _python_os(cell: Cell) -> Answer:
+    known = tables.distribution(cell.os)
+    if known is None:
+        return Said.SILENT
+    if any(covers(cell.python, python) for python in (known.python, *known.pythons)):
+        return Said.FITS
+    packaged = " and ".join((known.python, *known.pythons))
+    return Clash(
+        values=(("python", cell.python), ("os", cell.os)),
+        reason=f"{cell.os} has Python {packaged}, and the image takes its Python from the distribution",
+    )
+
+
+def _gcc_os(cell: Cell) -> Answer:
+    known = tables.distribution(cell.os)
+    if known is None or cell.gcc is None:
+        return Said.SILENT
+    if tables.gcc_release(cell.gcc) in known.gcc:
+        return Said.FITS
+    reason = f"{cell.os} has gcc {', '.join(known.gcc)}"
+    return Clash(values=(("gcc", cell.gcc), ("os", cell.os)), reason=reason)
+
+
+def _cuda_os(cell: Cell) -> Answer:
+    known = tables.distribution(cell.os)
+    if cell.provider != "debian" or known is None or cell.cuda is None or known.cuda is None:
+        return Said.SILENT
+    if covers(cell.cuda, known.cuda) or covers(known.cuda, cell.cuda):
+        return Said.FITS
+    reason = f"{cell.os} packages the compiler of CUDA {known.cuda}"
+    return Clash(values=(("cuda", cell.cuda), ("os", cell.os)), reason=reason)
+
+
+def _mpi_os(cell: Cell) -> Answer:
+    known = tables.distribution(cell.os)
+    if known is None:
+        return Said.SILENT
+    offered = {"openmpi": known.openmpi, "mpich": known.mpich}[cell.mpi.flavour]
+    if covers(cell.mpi.version, offered) or covers(offered, cell.mpi.version):
+        return Said.FITS
+    return Clash(
+        values=(("mpi", f"{cell.mpi.flavour} {cell.mpi.version}"), ("os", cell.os)),
+        reason=f"{cell.os} has {cell.mpi.flavour} {offered}",
+    )
+
+
+def _glibc(cell: Cell) -> Answer:
+    known = tables.distribution(cell.os)
+    wheels = [
+        (name, version, found)
+        for name, table in (("torch", TORCH), ("tensorflow", TENSORFLOW), ("mxnet", MXNET))
+        if (version := getattr(cell, name)) and (found := wheel(table, version))
+    ]
+    if known is None or not wheels:
+        return Said.SILENT
+    for name, version, found in wheels:
+        if as_numbers(found.glibc) > as_numbers(known.glibc):
+            needed = found.glibc.replace(".", "_")
+            reason = f"the wheel is tagged manylinux_{needed}, and {cell.os} has glibc {known.glibc}"
+            return Clash(values=((name, version), ("os", cell.os)), reason=reason)
+    return Said.FITS
+
+
+def _provider(cell: Cell) -> Answer:
+    if cell.provider == "debian":
+        return Said.FITS
+    reason = "this release renders and builds the debian provider only"
+    return Clash(values=(("provider", cell.provider),), reason=reason)
+
+
+def _rule(
+    name: str, fields: tuple[str, ...], source: str, ask: Callable[[Cell], Answer], says: str
+) -> CellRule:
+    return CellRule(name=name, about=About.BASE, fields=fields, source=source, ask=ask, says=says)
+
+
+PACKAGED = f"{tables.DEBIAN}; Ubuntu: main and universe"
+
+RULES = (
+    _rule(
+        "glibc",
+        ("os", "torch", "tensorflow", "mxnet"),
+        INDEX,
+        _glibc,
+        "a wheel's tag names the oldest glibc that it runs on",
+    ),
+    _rule("os", ("provider", "os"), PACKAGED, _os, "a provider makes its base of some distributions"),
+    _rule(
+        "nvidia-image",
+        CUDA,
+        tables.NVIDIA_TAGS,
+        _nvidia_image,
+        "NVIDIA makes an image of a CUDA release for some releases of Ubuntu",
+    ),
+    _rule(
+        "python-os",
+        ("python", "os"),
+        PACKAGED,
+        _python_os,
+        "the image takes its Python from the distribution",
+    ),
+    _rule("gcc-os", ("gcc", "os"), PACKAGED, _gcc_os, "the image takes its gcc from the distribution"),
+    _rule(
+        "cuda-os",
+        CUDA,
+        f"{tables.DEBIAN}: nvidia-cuda-toolkit, section non-free",
+        _cuda_os,
+        "the debian provider takes nvcc from the distribution",
+    ),
+    _rule("mpi-os", ("mpi", "os"), PACKAGED, _mpi_os, "the image takes its MPI from the distribution"),
+)
+
+PROVIDER = CellRule(
+    name="provider",
+    about=About.RELEASE,
+    fields=("provider",),
+    ask=_provider,
+    source="stackwright/rules/base.py",
+    says="what this release can build, whatever the stack",
+)

@@ -1,0 +1,129 @@
+"""Rules about the compilers: nvcc, the host's gcc, and what they make code for."""
+
+from __future__ import annotations
+
+from stackwright.model import Cell
+from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod, tables
+from stackwright.rules.tables import as_numbers
+
+CUDA = ("provider", "os", "cuda")
+"""What cuda_of reads."""
+GCC = (*CUDA, "gcc")
+
+
+def cuda_of(cell: Cell) -> str | None:
+    """The CUDA compiler's release: as written, or the one that the distribution packages."""
+    if cell.cuda or cell.provider != "debian":
+        return cell.cuda
+    known = tables.distribution(cell.os)
+    return known.cuda if known else None
+
+
+def gcc_of(cell: Cell) -> str | None:
+    """The compiler's release: as written, or the newest that both CUDA and the OS allow."""
+    known = tables.distribution(cell.os)
+    cuda = cuda_of(cell)
+    if cell.gcc or known is None or cuda is None:
+        return cell.gcc
+    most = tables.highest_gcc(cuda)
+    fitting = [gcc for gcc in known.gcc if most is None or as_numbers(gcc)[0] <= most]
+    return fitting[-1] if fitting else known.gcc[0]
+
+
+def _cuda_gcc(cell: Cell) -> Answer:
+    cuda, gcc = cuda_of(cell), gcc_of(cell)
+    most = tables.highest_gcc(cuda) if cuda else None
+    if cuda is None or gcc is None or most is None:
+        return Said.SILENT
+    if as_numbers(gcc)[0] <= most:
+        return Said.FITS
+    reason = f"nvcc of CUDA {cuda} accepts no gcc newer than {most}"
+    return Clash(values=(("cuda", cuda), ("gcc", gcc)), reason=reason)
+
+
+def cuda_arch(cell: Cell) -> Answer:
+    cuda = cuda_of(cell)
+    if cuda is None or not cell.gpu_arch:
+        return Said.SILENT
+    release = as_numbers(cuda)[:2]
+    for arch in cell.gpu_arch:
+        span = tables.cuda_range(arch)
+        if span is None:
+            known = ", ".join(name for name, _, _ in tables.CUDA_ARCH)
+            return Clash(values=(("gpu_arch", arch),), reason=f"no such compute capability; known: {known}")
+        first, last = span
+        late = last is not None and release > as_numbers(last)
+        if late or release < as_numbers(first):
+            reason = f"CUDA makes code for {arch} from {first} {f'to {last}' if last else 'on'}"
+            return Clash(values=(("cuda", cuda), ("gpu_arch", arch)), reason=reason)
+    return Said.FITS
+
+
+def _standard(cell: Cell) -> tuple[str, str, int] | None:
+    """The framework of the row whose headers ask for the newest C++, its version, and that standard."""
+    asked = [
+        (name, version, standard)
+        for name, since, standard, _ in horovod.STANDARDS
+        if (version := getattr(cell, name)) and as_numbers(version) >= as_numbers(since)
+    ]
+    return max(asked, key=lambda one: one[2]) if asked else None
+
+
+def _cxx_gcc(cell: Cell) -> Answer:
+    asked, gcc = _standard(cell), gcc_of(cell)
+    if asked is None or gcc is None:
+        return Said.SILENT
+    name, version, standard = asked
+    least = next(gcc for number, gcc, _, _ in horovod.COMPILERS if number == standard)
+    if as_numbers(gcc)[0] >= least:
+        return Said.FITS
+    reason = f"the headers of {name} {version} are C++{standard}, which gcc compiles from {least} on"
+    return Clash(values=((name, version), ("gcc", gcc)), reason=reason)
+
+
+def _cxx_cuda(cell: Cell) -> Answer:
+    asked, cuda = _standard(cell), cuda_of(cell)
+    if asked is None or cuda is None:
+        return Said.SILENT
+    name, version, standard = asked
+    least = next(cuda for number, _, cuda, _ in horovod.COMPILERS if number == standard)
+    if as_numbers(cuda) >= as_numbers(least):
+        return Said.FITS
+    reason = f"the headers of {name} {version} are C++{standard}, which nvcc compiles from CUDA {least} on"
+    return Clash(values=((name, version), ("cuda", cuda)), reason=reason)
+
+
+RULES = (
+    CellRule(
+        name="cuda-gcc",
+        about=About.STACK,
+        fields=GCC,
+        source=tables.SPACK,
+        ask=_cuda_gcc,
+        says="nvcc accepts no host compiler newer than it knows",
+    ),
+    CellRule(
+        name="cuda-arch",
+        about=About.STACK,
+        fields=(*CUDA, "gpu_arch"),
+        source=tables.SPACK,
+        ask=cuda_arch,
+        says="each release of nvcc makes code for some architectures",
+    ),
+    CellRule(
+        name="cxx-gcc",
+        about=About.STACK,
+        fields=(*GCC, "torch", "tensorflow"),
+        ask=_cxx_gcc,
+        source="; ".join(dict.fromkeys(row[3] for row in horovod.COMPILERS)),
+        says="the frameworks' headers ask for a C++ standard, and gcc must know it",
+    ),
+    CellRule(
+        name="cxx-cuda",
+        about=About.STACK,
+        fields=(*CUDA, "torch", "tensorflow"),
+        ask=_cxx_cuda,
+        source="; ".join(dict.fromkeys(row[3] for row in horovod.COMPILERS)),
+        says="the frameworks' headers ask for a C++ standard, and nvcc must know it",
+    ),
+)

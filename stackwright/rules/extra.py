@@ -1,0 +1,67 @@
+"""Rules about what is no field of a row: the host's driver, and packages that the lock chooses."""
+
+from __future__ import annotations
+
+from stackwright.model import Cell
+from stackwright.rules import Answer, Clash, ExtraRule, Said, tables, wheels
+from stackwright.rules.compiler import cuda_of
+from stackwright.rules.frameworks import NUMPY
+from stackwright.rules.tables import as_numbers
+
+
+def _setuptools(cell: Cell, setuptools: str) -> Answer:
+    if cell.torch is None:
+        return Said.SILENT
+    for before, limit in wheels.SETUPTOOLS:
+        if as_numbers(cell.torch) < as_numbers(before) and as_numbers(setuptools) >= as_numbers(limit):
+            return Clash(
+                values=(("torch", cell.torch), ("setuptools", setuptools)),
+                reason=f"torch before {before} imports pkg_resources.packaging, which setuptools {limit} "
+                "dropped: Horovod's build then reads torch as one without CUDA",
+            )
+    return Said.FITS
+
+
+def _numpy(cell: Cell, numpy: str) -> Answer:
+    if cell.mxnet is None:
+        return Said.SILENT
+    if as_numbers(numpy) < as_numbers(wheels.MXNET_NUMPY):
+        return Said.FITS
+    reason = f"mxnet uses numpy.bool, which numpy {wheels.MXNET_NUMPY} dropped"
+    return Clash(values=(("mxnet", cell.mxnet), ("numpy", numpy)), reason=reason)
+
+
+def _driver(cell: Cell, driver: str) -> Answer:
+    cuda = cuda_of(cell)
+    least = dict(tables.DRIVER_FLOOR).get(cuda.split(".")[0]) if cuda else None
+    if cuda is None or least is None:
+        return Said.SILENT
+    if as_numbers(driver)[0] >= least:
+        return Said.FITS
+    reason = f"CUDA {cuda.split('.')[0]} needs a driver of release {least} or later"
+    return Clash(values=(("driver", driver), ("cuda", cuda)), reason=reason)
+
+
+EXTRA_RULES = (
+    ExtraRule(
+        name="torch-setuptools",
+        subject="setuptools",
+        source="horovod #4051",
+        ask=_setuptools,
+        says="PyTorch's build helpers import what later setuptools dropped",
+    ),
+    ExtraRule(
+        name="mxnet-numpy",
+        subject="numpy",
+        source=NUMPY,
+        ask=_numpy,
+        says="MXNet uses what later numpy dropped",
+    ),
+    ExtraRule(
+        name="cuda-driver",
+        subject="driver",
+        source=tables.NVIDIA_COMPAT,
+        ask=_driver,
+        says="each major release of CUDA has a lowest driver",
+    ),
+)

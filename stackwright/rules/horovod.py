@@ -1,0 +1,119 @@
+"""What Horovod 0.28.1 needs to be compiled, and what must be done for it. Data only.
+
+A condition maps a value of the row to a PEP 440 specifier, as in patches/horovod/series.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from packaging.specifiers import SpecifierSet
+
+FLOORS = (
+    # since which Horovod, field, lowest release, source
+    ("0.20", "python", "3.6", "horovod 0.20.3, setup.py: python_requires"),
+    ("0.22", "gcc", "5", "horovod 0.28.1, docs/install.rst: g++-5 or above"),
+    ("0.28", "tensorflow", "1.15", "horovod 0.28.1, docker-compose.test.yml: lowest versions that compile"),
+    ("0.28", "torch", "1.5", "horovod 0.28.1, docker-compose.test.yml: lowest versions that compile"),
+    ("0.16.2", "mxnet", "1.4.1", "horovod 0.28.1, docs/install.rst; horovod #884"),
+)
+
+STANDARDS = (
+    # framework, from which release, C++ standard of its headers, source
+    ("tensorflow", "2.10", 17, "horovod 0.28.1, docs/install.rst"),
+    ("torch", "1.5", 14, "horovod 0.28.1, horovod/torch/CMakeLists.txt"),
+    ("torch", "2.1", 17, "horovod master 3a31d933 (#3998)"),
+    ("torch", "2.14", 20, "pytorch #178150"),
+)
+
+COMPILERS = (
+    # C++ standard, lowest gcc, lowest nvcc, source
+    (14, 5, "9.0", "GCC, C++ standards support; NVIDIA, CUDA 9.0 release notes"),
+    (17, 8, "11.0", "horovod 0.28.1, docs/install.rst; NVIDIA, CUDA 11.0 release notes"),
+    (20, 10, "12.0", "GCC, C++ standards support; NVIDIA, CUDA 12.0 release notes"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What a row that fits must do, or know. ``when`` is empty where it always holds."""
+
+    when: tuple[tuple[str, str], ...]
+    then: str
+    source: str
+
+    def applies(self, values: Mapping[str, str]) -> bool:
+        return all(name in values and SpecifierSet(spec).contains(values[name]) for name, spec in self.when)
+
+
+def _advice(then: str, source: str, **when: str) -> Advice:
+    return Advice(when=tuple(when.items()), then=then, source=source)
+
+
+ADVICE = (
+    _advice(
+        "start it with mpirun or srun: horovodrun passes -mca pml ob1 -mca btl ^openib, for older ones",
+        "horovod 0.28.1, horovod/runner/mpi_run.py",
+        openmpi=">=5",
+    ),
+    _advice(
+        "MPICH is recognised by HYDRA in what mpirun --version says",
+        "horovod master 8724eff1 (#3984)",
+        mpich=">=4",
+    ),
+    _advice("#include <stdexcept> and <string> are added", "horovod master ff4ca09d (#3957)", gcc=">=13"),
+    _advice("compiled as C++17", "horovod master 3a31d933 (#3998)", torch=">=2.1"),
+    _advice("compiled as C++20", "pytorch #178150 (reported)", torch=">=2.14"),
+    _advice("xla::StatusOr becomes absl::StatusOr", "horovod PR #4302", tensorflow=">=2.18"),
+    _advice(
+        "XLA's headers moved: xla/client/xla_builder.h to xla/hlo/builder",
+        "horovod PR #4314",
+        tensorflow=">=2.19",
+    ),
+    _advice(
+        "two instances of absl's LogMessage that the wheel does not export are instantiated here",
+        "seen with the wheel of TensorFlow 2.20.0",
+        tensorflow=">=2.20",
+    ),
+    _advice(
+        "AsGpuStreamValue becomes platform_specific_handle().stream; headers of highwayhash, farmhash",
+        "conda-forge/horovod-feedstock, tf21_gpu_stream.patch (reported)",
+        tensorflow=">=2.21",
+    ),
+    _advice(
+        "horovod.tensorflow.keras is unproven with Keras 3: only a training shows it",
+        "conda-forge/horovod-feedstock, recipe/meta.yaml",
+        tensorflow=">=2.16",
+    ),
+    _advice(
+        "nvcc compiles as C++14 or later",
+        "conda-forge/horovod-feedstock, 4313.patch (reported)",
+        gcc=">=14",
+        cuda=">0",
+    ),
+    _advice(
+        "give HOROVOD_BUILD_CUDA_CC_LIST, in integers: the default holds architectures that this nvcc lacks",
+        "conda-forge/horovod-feedstock (reported)",
+        cuda=">=13",
+    ),
+    _advice(
+        "distutils comes from setuptools, which stays in the image",
+        "horovod 0.28.1, runner/js_run.py",
+        python=">=3.12",
+    ),
+    _advice("setuptools before 70", "horovod #4051", torch="<2.1"),
+    _advice("numpy before 1.24", "apache/mxnet: numpy.bool", mxnet=">=1"),
+    _advice(
+        "the package with a GPU is tensorflow-gpu", "horovod, docker-compose.test.yml", tensorflow="<2.11.1"
+    ),
+    _advice("CMake 4: CMAKE_POLICY_VERSION_MINIMUM=3.5", "horovod master 092e5f50 (#4310)"),
+    _advice(
+        "HOROVOD_WITH_x=1 or HOROVOD_WITHOUT_x=1 for each framework and controller; no build isolation",
+        "horovod 0.28.1, docs/install.rst",
+    ),
+    _advice(
+        "flatbuffers 2.0.6 or later stay out of the include path",
+        "EasyBuild, Horovod-0.28.1_support_flatbuffers_2.0.6.patch",
+    ),
+)
