@@ -101,16 +101,22 @@ def cli(context: click.Context, matrix: Path, out: Path, verbose: bool) -> None:
     context.obj = App(matrix, out, verbose)
 
 
-@cli.command("plan", epilog=example("./build.py plan", "./build.py plan '*cuda12*' --json"))
+@cli.command(
+    "plan", epilog=example("./build.py plan", "./build.py plan '*cuda12*' --json", "./build.py plan --all")
+)
 @selection
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on stdout")
 @click.option("--strict", is_flag=True, help="fail if any row is rejected")
+@click.option("--all", "everything", is_flag=True, help="count how the rules prune the product of the axes")
 @click.pass_obj
-def plan_command(app: App, rows: Words, where: Words, as_json: bool, strict: bool) -> None:
+def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **options: bool) -> None:
     """Print what a run would do, and the rows that cannot work, with the reason. Needs no network."""
     from stackwright import output
     from stackwright.pipeline import standing
 
+    if options["everything"]:
+        _sweep(app, rows + where, as_json)
+        return
     planned = app.plan(rows, where)
     states = {row.stack.id: standing(app.project, row) for row in planned.rows}
     if as_json:
@@ -121,8 +127,59 @@ def plan_command(app: App, rows: Words, where: Words, as_json: bool, strict: boo
         for rejection in planned.rejections:
             out.print(output.rejection_text(rejection, app.project.matrix.name))
         out.print(output.summary_line(planned))
-    if strict and planned.rejections:
+    if options["strict"] and planned.rejections:
         raise RejectedError(f"{len(planned.rejections)} of the selected rows cannot work")
+
+
+def _sweep(app: App, selected: Words, as_json: bool) -> None:
+    from stackwright import load, output, sweep
+    from stackwright.rules.cell import CELL_RULES
+
+    if selected:
+        raise errors.UsageError("--all is about every combination", hint="leave out the rows and --where")
+    swept = sweep.sweep(*sweep.of_matrix(load.load(app.project.matrix)), CELL_RULES)
+    if as_json:
+        _print_json(output.sweep_document(swept))
+    else:
+        Console().print(output.sweep_table(swept))
+
+
+@cli.command(
+    "explain",
+    epilog=example(
+        "./build.py explain cuda12-torch",
+        "./build.py explain --set cuda=13.0 --set gpu_arch=8.0",
+        "./build.py explain cuda12-torch --set setuptools=75 --format json",
+    ),
+)
+@click.argument("row", required=False)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="change a field of the row, or constrain driver, numpy or setuptools",
+)
+@json_option
+@click.pass_obj
+def explain_command(app: App, row: str | None, settings: Words, form: str) -> None:
+    """Say which rules accept or refuse a row, with their sources, and the nearest rows that work.
+
+    Without ROW it is the first row of the matrix. Exits with 5 if a rule refuses. Needs no network.
+    """
+    from stackwright import explain, lock, output
+
+    base = app.cells((row,) if row else (), ())[0]
+    path = app.project.lock_path(base)
+    answer = explain.explain(
+        base, explain.question(base, settings), lock.read(path) if path.exists() else None
+    )
+    if form == "json":
+        _print_json(output.explanation_document(answer))
+    else:
+        Console().print(output.explanation_text(answer), soft_wrap=True)
+    if answer.cause:
+        raise RejectedError(f"{base.id}: refused by the rule {answer.cause.rule}")
 
 
 @cli.command("lock", epilog=example("./build.py lock cuda12-torch"))

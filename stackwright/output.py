@@ -15,10 +15,13 @@ from rich.text import Text
 from stackwright.model import Rejection, Stack
 from stackwright.project import Plan
 from stackwright.render import BAKE_FILE, FRAMEWORK_TITLES, declared, reference
+from stackwright.rules import Said
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules
     from stackwright.clean import Item
     from stackwright.doctor import Finding
+    from stackwright.explain import Explanation
+    from stackwright.sweep import Sweep
 
 
 def plan_document(plan: Plan, states: Mapping[str, str]) -> dict[str, Any]:
@@ -91,6 +94,85 @@ def rejection_text(rejection: Rejection, matrix: str) -> Text:
         text.append(f"  {name:8}", style="dim")
         text.append(f"{value}\n")
     return text
+
+
+def explanation_document(explanation: Explanation) -> dict[str, Any]:
+    """``explain --format json``."""
+    cause = explanation.cause
+    rules = [
+        {
+            "rule": one.rule,
+            "about": one.about,
+            "says": one.says,
+            "source": one.source,
+            "said": one.said,
+            "reason": one.clash.reason if one.clash else "",
+            "clash": [
+                {"field": name, "value": value} for name, value in (one.clash.values if one.clash else ())
+            ],
+        }
+        for one in explanation.asked
+    ]
+    return {
+        "version": 1,
+        "id": explanation.cell.id,
+        "changed": list(explanation.changed),
+        "accepted": cause is None,
+        "cause": cause.rule if cause else "",
+        "rules": rules,
+        "nearest": [{"kept": way.kept, "changes": list(way.changes)} for way in explanation.ways],
+        "advice": [{"then": one.then, "source": one.source} for one in explanation.advice],
+    }
+
+
+def explanation_text(explanation: Explanation) -> Text:
+    """The refusals, the true cause first; the nearest rows; then what the other rules said."""
+    cause, text = explanation.cause, Text()
+    name = " with ".join((explanation.cell.id, *explanation.changed))
+    text.append(
+        f"{name} {'cannot work' if cause else 'can work'}\n", style="bold red" if cause else "bold green"
+    )
+    for one in explanation.asked:
+        if one.clash:
+            clash = " with ".join(f"{field} {value}" for field, value in one.clash.values)
+            text.append(f"  {one.rule}: ", style="bold")
+            text.append(f"{clash}\n    {one.clash.reason}\n")
+            text.append(f"    source: {one.source}\n", style="dim")
+    for way in explanation.ways:
+        text.append(f"  nearest, {way.kept}: ", style="bold")
+        text.append("; ".join(way.changes) + "\n")
+    for advice in explanation.advice:
+        text.append(f"  {advice.then} ")
+        text.append(f"({advice.source})\n", style="dim")
+    for said in (Said.FITS, Said.SILENT):
+        rules = [one for one in explanation.asked if one.said is said]
+        text.append(f"  {said}: ", style="bold")
+        text.append(", ".join(one.rule for one in rules) + "\n")
+    return text
+
+
+def sweep_document(swept: Sweep) -> dict[str, Any]:
+    """``plan --all --json``."""
+    return {
+        "version": 1,
+        "axes": {axis.field: len(axis.values) for axis in swept.axes},
+        "cells": swept.cells,
+        "left": swept.left,
+        "rules": [{"rule": rule.name, "source": rule.source, "cells": count} for rule, count in swept.fallen],
+    }
+
+
+def sweep_table(swept: Sweep) -> Table:
+    """``plan --all``: how many cells fell to which rule, and how many are left."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("rule")
+    table.add_column("cells that fell to it", justify="right")
+    table.add_column("what it says", overflow="fold")
+    for rule, count in swept.fallen:
+        table.add_row(rule.name, f"{count:,}", escape(rule.says))
+    table.add_section()
+    table.add_row("left", f"{swept.left:,}", f"of {swept.cells:,}")
+    return table
 
 
 def summary_line(plan: Plan) -> str:

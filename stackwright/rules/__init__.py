@@ -63,13 +63,27 @@ class LockRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraRule:
-    """``subject`` is the extra constraint that the rule is about; ``ask`` gets its value."""
+    """``subject`` is the extra constraint that the rule is about; ``ask`` gets its value. ``fields`` are
+    what it reads of the cell, ``instead`` is what goes with the cells that it refuses, in words."""
 
     name: str
     subject: str
+    fields: tuple[str, ...]
     says: str
     source: str
+    instead: str
     ask: Callable[[Cell, str], Answer]
+
+    def about(self, value: str) -> CellRule:
+        """The rule on cells that this one is for one value of its subject."""
+        return CellRule(
+            name=self.name,
+            about=About.STACK,
+            fields=self.fields,
+            says=self.says,
+            source=self.source,
+            ask=lambda cell: self.ask(cell, value),
+        )
 
 
 def covers(declared: str | None, found: str) -> bool:

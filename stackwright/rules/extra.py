@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stackwright.model import Cell
 from stackwright.rules import Answer, Clash, ExtraRule, Said, tables, wheels
-from stackwright.rules.compiler import cuda_of
+from stackwright.rules.compiler import CUDA, cuda_of
 from stackwright.rules.frameworks import NUMPY
 from stackwright.rules.tables import as_numbers
 
@@ -46,6 +46,8 @@ EXTRA_RULES = (
     ExtraRule(
         name="torch-setuptools",
         subject="setuptools",
+        fields=("torch",),
+        instead="setuptools before 70, which is what a lock of this row takes",
         source="horovod #4051",
         ask=_setuptools,
         says="PyTorch's build helpers import what later setuptools dropped",
@@ -53,6 +55,8 @@ EXTRA_RULES = (
     ExtraRule(
         name="mxnet-numpy",
         subject="numpy",
+        fields=("mxnet",),
+        instead=f"numpy before {wheels.MXNET_NUMPY}, which is what a lock of this row takes",
         source=NUMPY,
         ask=_numpy,
         says="MXNet uses what later numpy dropped",
@@ -60,6 +64,8 @@ EXTRA_RULES = (
     ExtraRule(
         name="cuda-driver",
         subject="driver",
+        fields=CUDA,
+        instead="a host with a later driver, or an earlier CUDA",
         source=tables.NVIDIA_COMPAT,
         ask=_driver,
         says="each major release of CUDA has a lowest driver",

@@ -14,17 +14,20 @@ class Partial:
     """``fields`` are chosen in this order; all others are those of ``rest``.
 
     A rule is due when the last field that it reads is chosen. It is asked once for the values that it
-    reads; ``asked`` counts the questions.
+    reads; ``asked`` counts the questions. Rules in ``late`` wait until every field is chosen.
     """
 
-    def __init__(self, rest: Cell, fields: Sequence[str], rules: Sequence[CellRule]) -> None:
+    def __init__(
+        self, rest: Cell, fields: Sequence[str], rules: Sequence[CellRule], late: Sequence[CellRule] = ()
+    ) -> None:
         self.asked = 0
         self._rest, self._fields = rest, tuple(fields)
         self._known: dict[tuple[str, tuple[Any, ...]], bool] = {}
         self._due: list[list[tuple[CellRule, tuple[int, ...]]]] = [[] for _ in fields]
-        for rule in rules:
+        for rule in (*rules, *late):
             places = tuple(sorted(self._fields.index(name) for name in rule.fields if name in self._fields))
-            self._due[max(places, default=0)].append((rule, places))
+            due = len(self._fields) - 1 if rule in late else max(places, default=0)
+            self._due[due].append((rule, places))
 
     def clash(self, values: Sequence[Any]) -> CellRule | None:
         """The first rule that refuses, of those that are due at the last of the values chosen so far."""

@@ -1,0 +1,111 @@
+"""docs/rules.md, made from the rules and their tables: `python -m stackwright.rules.document`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stackwright.rules import horovod, tables, wheels
+from stackwright.rules.cell import CELL_RULES
+from stackwright.rules.extra import EXTRA_RULES
+from stackwright.rules.lock import LOCK_RULES
+
+INTRO = """# Rules
+
+Made from `stackwright/rules/` by `python -m stackwright.rules.document`; a test keeps the two equal.
+
+`./build.py explain ROW` asks every rule of a row and says what each answered, `--set FIELD=VALUE` changes
+the row first, and `./build.py plan --all` counts how the rules prune everything that could be asked for.
+Rules are asked in the order of this page, and the first that refuses is the cause: what no index has, then
+what no compiler takes, then what the base lacks, and last what this release cannot build. A rule whose
+tables do not know a value does not apply: it neither accepts nor refuses.
+"""
+
+
+def markdown() -> str:
+    asked = [(rule.name, rule.about, ", ".join(rule.fields), rule.says, rule.source) for rule in CELL_RULES]
+    locks = [(rule.name, rule.says, rule.source) for rule in LOCK_RULES]
+    extras = [(rule.name, rule.subject, rule.says, rule.source) for rule in EXTRA_RULES]
+    parts = [
+        INTRO,
+        "## Of the values of a row\n",
+        _table(("rule", "about", "reads", "says", "source"), asked),
+        "## Of a row and its lock\n",
+        _table(("rule", "says", "source"), locks),
+        "## Of what is no field of a row\n",
+        "`explain --set driver=535` asks whether a host can run a row; the lock chooses `setuptools` and"
+        " `numpy`.\n",
+        _table(("rule", "subject", "says", "source"), extras),
+        *_tables(),
+    ]
+    return "\n".join(parts)
+
+
+def _tables() -> Iterable[str]:
+    yield f"## CUDA and gcc\n\nSource: {tables.SPACK}.\n"
+    yield _table(("CUDA up to", "newest gcc"), tables.CUDA_GCC)
+    yield f"## CUDA and architectures\n\nSource: {tables.SPACK}.\n"
+    yield _table(("compute capability", "from CUDA", "to CUDA"), tables.CUDA_ARCH)
+    yield f"## CUDA and drivers\n\nSource: {tables.NVIDIA_COMPAT}.\n"
+    yield _table(("CUDA", "lowest driver"), tables.DRIVER_FLOOR)
+    yield f"## PyTorch's wheels\n\nSources: {wheels.INDEX}; {wheels.PREVIOUS}.\n"
+    yield _table(
+        ("newest", "Python", "CUDA", "other builds", "cuDNN", "NCCL", "manylinux"), wheels.TORCH_ROWS
+    )
+    yield f"## TensorFlow's wheels\n\nSources: {wheels.INDEX}; {wheels.TESTED}.\n"
+    yield _table(
+        ("release", "newest", "Python", "CUDA", "cuDNN", "takes CUDA", "takes NCCL", "manylinux"),
+        wheels.TENSORFLOW_ROWS,
+    )
+    yield f"## MXNet's wheels\n\nSource: {wheels.INDEX}.\n"
+    yield _table(("newest", "Python", "CUDA"), wheels.MXNET_ROWS)
+    yield "## C++ standards\n"
+    yield _table(("framework", "from", "C++", "source"), horovod.STANDARDS)
+    yield _table(("C++", "lowest gcc", "lowest CUDA", "source"), horovod.COMPILERS)
+    yield "## What Horovod supports\n"
+    yield _table(("since Horovod", "field", "lowest", "source"), horovod.FLOORS)
+    yield f"## Distributions\n\nSources: {tables.DEBIAN}; {tables.UBUNTU}.\n"
+    yield _table(
+        ("os", "provider", "glibc", "Python", "gcc", "CUDA", "Open MPI", "MPICH"),
+        [
+            (
+                d.id,
+                d.provider,
+                d.glibc,
+                " ".join((d.python, *d.pythons)),
+                " ".join(d.gcc),
+                d.cuda,
+                d.openmpi,
+                d.mpich,
+            )
+            for d in tables.DISTRIBUTIONS
+        ],
+    )
+    yield f"## NVIDIA's images\n\nSource: {tables.NVIDIA_TAGS}.\n"
+    yield _table(("Ubuntu", "CUDA"), tables.NVIDIA_IMAGES)
+    yield "## What a row that works must do\n"
+    yield _table(
+        ("when", "then", "source"),
+        [
+            (" and ".join(f"{name} {spec}" for name, spec in one.when) or "always", one.then, one.source)
+            for one in horovod.ADVICE
+        ],
+    )
+
+
+def _distribution(one: tables.Distribution) -> tuple[object, ...]:
+    pythons, compilers = " ".join((one.python, *one.pythons)), " ".join(one.gcc)
+    return one.id, one.provider, one.glibc, pythons, compilers, one.cuda, one.openmpi, one.mpich
+
+
+def _table(headings: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = [headings, ("---",) * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(_cell(value) for value in line)} |" for line in lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    text = "–" if value in (None, "") else str(value)
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

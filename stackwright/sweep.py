@@ -1,0 +1,104 @@
+"""The whole product of the axes, pruned by rules: how many cells fall to which, and how many are left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from stackwright.matrix import Matrix
+from stackwright.model import Cell, Mpi
+from stackwright.rules import About, CellRule, tables
+from stackwright.rules.near import KNOWN, MIND
+from stackwright.rules.partial import Partial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    field: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """``fallen``: each rule with the cells that fell to it; a cell falls once, to the first rule that can
+    tell, while its values are chosen in the order of ``axes``. ``asked`` counts the questions to rules."""
+
+    axes: tuple[Axis, ...]
+    cells: int
+    left: int
+    fallen: tuple[tuple[CellRule, int], ...]
+    asked: int
+
+
+def sweep(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Sweep:
+    """Count without making the cells: a clash between the values chosen so far prunes all that follow."""
+    ordered = tuple(sorted(axes, key=lambda axis: ORDER.get(axis.field, len(ORDER))))
+    late = [rule for rule in rules if rule.about is About.RELEASE]
+    partial = Partial(
+        rest, [axis.field for axis in ordered], [rule for rule in rules if rule not in late], late
+    )
+    below = [prod(len(axis.values) for axis in ordered[depth + 1 :]) for depth in range(len(ordered))]
+    fallen = {rule.name: 0 for rule in rules}
+
+    def go(values: list[Any]) -> int:
+        depth, left = len(values), 0
+        for value in ordered[depth].values:
+            values.append(value)
+            rule = partial.clash(values)
+            if rule:
+                fallen[rule.name] += below[depth]
+            else:
+                left += go(values) if depth + 1 < len(ordered) else 1
+            values.pop()
+        return left
+
+    left = go([])
+    return Sweep(
+        axes=ordered,
+        cells=prod(len(axis.values) for axis in ordered),
+        left=left,
+        fallen=tuple((rule, fallen[rule.name]) for rule in rules),
+        asked=partial.asked,
+    )
+
+
+ORDER = {field: place for place, field in enumerate(MIND)}
+"""What others hang on is chosen first, as in the search for the nearest row."""
+
+ANY = Cell(
+    id="any",
+    provider="debian",
+    os="",
+    python="",
+    horovod="0.28.1",
+    mpi=Mpi(flavour="openmpi", version=""),
+)
+"""What a cell has where no axis says otherwise."""
+
+
+def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
+    """Every value that the tables know: what could be asked at all."""
+    mpis = dict.fromkeys(
+        Mpi(flavour=flavour, version=getattr(known, flavour))
+        for known in tables.DISTRIBUTIONS
+        for flavour in ("openmpi", "mpich")
+    )
+    optional = ("torch", "tensorflow", "mxnet")
+    axes = [
+        Axis(field=field, values=(*([None] if field in optional else []), *values))
+        for field, values in KNOWN.items()
+    ]
+    arches = tuple((name,) for name, _, _ in tables.CUDA_ARCH)
+    return ANY, (*axes, Axis(field="mpi", values=tuple(mpis)), Axis(field="gpu_arch", values=arches))
+
+
+def of_matrix(matrix: Matrix) -> tuple[Cell, tuple[Axis, ...]]:
+    """The axes of the matrix over its defaults, ``exclude`` left aside; of the tables if there are none."""
+    if not matrix.axes:
+        return of_tables()
+    values: dict[str, Any] = dict(matrix.defaults)
+    given = {axis.field: axis.values[0] for axis in matrix.axes}
+    rest = Cell(id="any", **{**values, **given})
+    return rest, tuple(Axis(field=axis.field, values=axis.values) for axis in matrix.axes)

@@ -1,0 +1,141 @@
+"""`explain` names the true cause, and every way that it shows works."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rows import CELL, LOCK, ROOT
+from test_cli import call
+
+from stackwright.errors import UsageError
+from stackwright.explain import Explanation, Question, explain, question
+from stackwright.model import Cell, Mpi
+from stackwright.resolve import check
+from stackwright.rules.cell import CELL_RULES
+from stackwright.rules.document import markdown
+from stackwright.rules.near import nearest
+
+OLDEST = (
+    "provider=nvidia", "os=ubuntu-16.04", "cuda=9.0", "cudnn=7.4.1.5", "nccl=2.3.7", "python=3.5",
+    "tensorflow=1.12.0", "torch=1.3.0", "mxnet=1.4.1", "gcc=4.9", "mpi=openmpi1.10", "gpu_arch=6.0,7.0",
+)  # fmt: skip
+
+CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("gcc=14", "cuda=12.4"), "cuda-gcc", "no gcc newer than 13"),
+    (("gpu_arch=7.0", "cuda=13.0"), "cuda-arch", "7.0 from 9.0 to 12.9"),
+    (("mxnet=1.9.1", "cuda=12.4"), "mxnet-cuda", "none was ever made for 12"),
+    (("cuda=13.0", "mxnet=1.9.1"), "mxnet-cuda", "none was ever made for 12"),
+    (("tensorflow=2.21.0", "torch=2.12.1"), "one-cuda-wheels", "12.5 for tensorflow, 13.0 for torch"),
+    (("python=3.13", "tensorflow=2.19.1"), "tensorflow-python", "wheels for Python 3.9 to 3.12"),
+    (("torch=2.0.1", "setuptools=75"), "torch-setuptools", "pkg_resources.packaging"),
+    (OLDEST, "one-cuda-wheels", "9.0 for tensorflow, 10.1 for torch"),
+)
+
+
+def ask(*settings: str, row: Cell = CELL) -> Explanation:
+    return explain(row, question(row, settings), LOCK)
+
+
+@pytest.mark.parametrize(("settings", "rule", "reason"), CAUSES)
+def test_the_true_cause_comes_first(settings: tuple[str, ...], rule: str, reason: str) -> None:
+    answer = ask(*settings)
+    assert answer.cause
+    assert answer.cause.clash
+    assert answer.cause.rule == rule
+    assert reason in answer.cause.clash.reason
+    assert answer.cause.source
+
+
+def test_the_oldest_row_is_told_all_that_is_impossible() -> None:
+    told = {one.rule: one.clash.reason for one in ask(*OLDEST).asked if one.clash}
+    assert "torch 1.3.0 was built for CUDA 10.1, others for 9.2" in told["torch-cuda"]
+    assert told["horovod-floor"].endswith("python 3.6, gcc 5, tensorflow 1.15, torch 1.5 or later")
+    assert list(told)[-1] == "provider"
+
+
+def test_the_oldest_row_needs_an_older_torch_and_no_more_with_the_horovod_of_its_time() -> None:
+    answer = ask(*OLDEST, "horovod=0.18.2")
+    assert answer.ways[-1].kept.endswith("any base")
+    assert answer.ways[-1].changes == ("torch 1.1.0 instead of 1.3.0",)
+
+
+def test_the_search_for_the_oldest_row_stays_small() -> None:
+    asked = question(CELL, OLDEST)
+    anywhere = tuple(rule for rule in CELL_RULES if rule.name != "provider")
+    for rules in (CELL_RULES, anywhere):
+        found = nearest(asked.cell, rules)
+        assert found
+        assert found.visited < 250_000
+        assert found.asked < 25_000
+
+
+@pytest.mark.parametrize("settings", [one[0] for one in CAUSES[:6]])
+def test_the_first_way_works(settings: tuple[str, ...]) -> None:
+    row = question(CELL, settings).cell
+    way = nearest(row, CELL_RULES)
+    assert way
+    assert check(way.cell) is None
+    assert ask(*settings).ways[0].changes
+
+
+def test_every_rule_is_asked_and_a_row_that_fits_is_told_what_it_needs() -> None:
+    answer = ask()
+    assert answer.cause is None
+    assert len(answer.asked) == len(CELL_RULES) + 5
+    assert {one.said for one in answer.asked} == {"fits", "does not apply"}
+    assert any("start it with mpirun" in one.then for one in answer.advice)
+    assert not any("start it with mpirun" in one.then for one in ask("mpi=mpich4.2").advice)
+
+
+def test_rules_on_a_lock_are_silent_when_the_row_is_no_longer_the_locked_one() -> None:
+    changed = replace(CELL, gcc="12")
+    said = {one.rule: one.said for one in explain(changed, Question(cell=changed), LOCK).asked}
+    assert said["nccl-present"] == "does not apply"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("mpi=mpich", {"mpi": Mpi(flavour="mpich", version="4.2")}),
+        ("mpi=mpich4.0", {"mpi": Mpi(flavour="mpich", version="4.0")}),
+        ("torch=", {"torch": None}),
+        ("gpu_arch=8.0,9.0", {"gpu_arch": ("8.0", "9.0")}),
+    ],
+)
+def test_a_setting_is_read_as_the_matrix_would(setting: str, value: dict[str, Any]) -> None:
+    assert question(CELL, [setting]).cell == replace(CELL, **value)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["cuda", "cuad=13.0", "cuda=$(id)", "os=plan9", "python=", "mpi=lam4", "gpu_arch=", "setuptools=7;x",
+     "driver=", "torch=2.6.0\n"],
+)  # fmt: skip
+def test_a_wrong_setting_is_a_usage_error(setting: str) -> None:
+    with pytest.raises(UsageError):
+        question(CELL, [setting])
+
+
+def test_refused_is_exit_code_5_with_the_cause_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "explain", "cuda12-torch", "--set", "gcc=14", "--format", "json")
+    document = json.loads(out)
+    assert (code, document["accepted"], document["cause"]) == (5, False, "cuda-gcc")
+    assert document["rules"][0]["clash"] == [
+        {"field": "cuda", "value": "12.4"}, {"field": "gcc", "value": "14"},
+    ]  # fmt: skip
+    assert document["nearest"][0] == {"kept": "fewest changes", "changes": ["gcc 13 instead of 14"]}
+    assert "cuda-gcc" in err
+
+
+def test_accepted_is_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "explain", "cuda12-torch", "--set", "driver=535")
+    assert code == 0
+    assert "can work" in out
+    assert "cuda-driver" in out
+
+
+def test_the_page_is_what_the_rules_say() -> None:
+    assert (ROOT / "docs" / "rules.md").read_text() == markdown()
