@@ -132,11 +132,7 @@ def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
     extras = tuple(rule.about(value) for rule in EXTRA_RULES for value in _given(asked, rule.subject))
     rules = (*extras, *CELL_RULES)
     answers = [_asked(rule, rule.about, rule.ask(cell)) for rule in rules]
-    fresh = lock if lock and lock.request == _request(cell) and not lock.refused else None
-    answers += [
-        _asked(rule, "lock", (rule.ask(cell, fresh) or Said.FITS) if fresh else Said.SILENT)
-        for rule in LOCK_RULES
-    ]
+    answers += _lock_answers(cell, lock if lock and lock.request == _request(cell) else None)
     refused = any(answer.clash for answer in answers)
     return Explanation(
         cell=cell,
@@ -145,6 +141,27 @@ def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
         ways=_ways(asked, rules) if refused else (),
         advice=() if refused else tuple(one for one in ADVICE if one.applies(_values(cell))),
     )
+
+
+RESOLVER = LockRule(
+    name="resolver",
+    says="the package index has wheels that go together",
+    source="uv pip compile",
+    ask=lambda cell, lock: (
+        Clash(values=tuple((name, value) for name in FRAMEWORKS if (value := getattr(cell, name))),
+              reason=lock.refused) if lock.refused else None
+    ),
+)  # fmt: skip
+
+
+def _lock_answers(cell: Cell, lock: Lock | None) -> list[Asked]:
+    """Without a lock of these very values, the rules on one have nothing to say; nor if uv made none."""
+    made = lock if lock and not lock.refused else None
+    asked = [(RESOLVER, lock), *((rule, made) for rule in LOCK_RULES)]
+    return [
+        _asked(rule, "lock", (rule.ask(cell, one) or Said.FITS) if one else Said.SILENT)
+        for rule, one in asked
+    ]
 
 
 def _request(cell: Cell) -> str:

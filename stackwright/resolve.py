@@ -8,18 +8,13 @@ from dataclasses import replace
 from stackwright.lock import request
 from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
 from stackwright.patches import Series
-from stackwright.rules import About, CellRule, Clash, LockRule, Said
+from stackwright.rules import CellRule, Clash, LockRule
 from stackwright.rules.cell import CELL_RULES, cuda_of, first_clash, gcc_of
 from stackwright.rules.lock import LOCK_RULES, brought
 from stackwright.rules.near import changes, nearest
 from stackwright.suite import upstream
 
 PACKAGE_OF = {"torch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet-cu112", "keras": "keras"}
-
-HOROVOD = CellRule(
-    name="horovod", about=About.RELEASE, fields=("horovod",), source="patches/horovod/series.yaml",
-    says="the patches are for one release", ask=lambda _: Said.SILENT,
-)  # fmt: skip
 
 
 def check(cell: Cell) -> Rejection | None:
@@ -35,9 +30,6 @@ def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
     rejection = check(cell)
     if rejection:
         return rejection
-    if cell.horovod != series.horovod:
-        clash = Clash(values=(("horovod", cell.horovod),), reason=f"patches/horovod is for {series.horovod}")
-        return _reject(cell, HOROVOD, clash, f"horovod {series.horovod}")
     if lock is None or lock.request != request(cell):
         reason = "the row has no lock" if lock is None else "the row changed after it was locked"
         return _unlocked(cell, reason)

@@ -9,7 +9,7 @@ from typing import Any
 
 from stackwright.matrix import Matrix
 from stackwright.model import Cell, Mpi
-from stackwright.rules import About, CellRule, tables
+from stackwright.rules import About, CellRule, horovod, tables
 from stackwright.rules.near import KNOWN, MIND
 from stackwright.rules.partial import Partial
 
@@ -72,7 +72,7 @@ ANY = Cell(
     provider="debian",
     os="",
     python="",
-    horovod="0.28.1",
+    horovod=horovod.RELEASE,
     mpi=Mpi(flavour="openmpi", version=""),
 )
 """What a cell has where no axis says otherwise."""

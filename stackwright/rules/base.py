@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stackwright.model import Cell
-from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, tables
+from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, tables
 from stackwright.rules.compiler import CUDA
 from stackwright.rules.tables import as_numbers
 from stackwright.rules.wheels import INDEX, MXNET, TENSORFLOW, TORCH, wheel
@@ -102,6 +102,13 @@ def _provider(cell: Cell) -> Answer:
     return Clash(values=(("provider", cell.provider),), reason=reason)
 
 
+def _horovod(cell: Cell) -> Answer:
+    if cell.horovod == horovod.RELEASE:
+        return Said.FITS
+    reason = f"patches/horovod is for {horovod.RELEASE}"
+    return Clash(values=(("horovod", cell.horovod),), reason=reason)
+
+
 def _rule(
     name: str, fields: tuple[str, ...], source: str, ask: Callable[[Cell], Answer], says: str
 ) -> CellRule:
@@ -142,6 +149,15 @@ RULES = (
         "the debian provider takes nvcc from the distribution",
     ),
     _rule("mpi-os", ("mpi", "os"), PACKAGED, _mpi_os, "the image takes its MPI from the distribution"),
+)
+
+HOROVOD = CellRule(
+    name="horovod",
+    about=About.RELEASE,
+    fields=("horovod",),
+    ask=_horovod,
+    source="patches/horovod/series.yaml",
+    says="the patches are for one release of Horovod",
 )
 
 PROVIDER = CellRule(

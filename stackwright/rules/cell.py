@@ -10,7 +10,7 @@ from stackwright.model import Cell
 from stackwright.rules import CellRule, Clash, base, compiler, frameworks
 from stackwright.rules.compiler import cuda_of, gcc_of
 
-CELL_RULES = (*frameworks.RULES, *compiler.RULES, *frameworks.LATER, *base.RULES, base.PROVIDER)
+CELL_RULES = (*frameworks.RULES, *compiler.RULES, *frameworks.LATER, *base.RULES, base.HOROVOD, base.PROVIDER)
 
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
 
+RELEASE = "0.28.1"
+"""What patches/horovod is for."""
+
 FLOORS = (
     # since which Horovod, field, lowest release, source
     ("0.20", "python", "3.6", "horovod 0.20.3, setup.py: python_requires"),

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stackwright.model import Cell, Mpi
-from stackwright.rules import CellRule, Said, tables, wheels
+from stackwright.rules import CellRule, Said, horovod, tables, wheels
 from stackwright.rules.compiler import cuda_arch
 from stackwright.rules.partial import Partial
 from stackwright.rules.tables import as_numbers
 
 MIND = {
-    "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4, "torch": 3.1,
-    "tensorflow": 3.2, "mxnet": 3.3, "keras": 1.5, "cudnn": 1.5, "gpu_arch": 1.2,
+    "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4, "horovod": 2.5,
+    "torch": 3.1, "tensorflow": 3.2, "mxnet": 3.3, "keras": 1.5, "cudnn": 1.5, "gpu_arch": 1.2,
 }  # fmt: skip
 """How little people like to give way in a field. The search chooses in this order: what others hang on
 first. What is not here is never changed."""
@@ -135,6 +135,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         *(tuple(made.split()) for _, made in tables.NVIDIA_IMAGES),
         tuple(d.cuda for d in tables.DISTRIBUTIONS if d.cuda),
     ),
+    "horovod": (horovod.RELEASE,),
     "torch": tuple(one.newest for one in wheels.TORCH),
     "tensorflow": tuple(one.newest for one in wheels.TENSORFLOW),
     "mxnet": tuple(one.newest for one in wheels.MXNET),

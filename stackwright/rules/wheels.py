@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 INDEX = "the package index: files of the release, and their requirements (read 2026-11-20)"
-PREVIOUS = "PyTorch, get-started/previous-versions (pytorch.github.io)"
+PREVIOUS = (
+    "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu"
+)
 TESTED = "TensorFlow, install/source: tested build configurations (tensorflow/docs 7c365021)"
 
 
@@ -47,7 +49,7 @@ TORCH_ROWS = (
     ("1.0.1", "3.5-3.7", "9.0", "8.0 10.0", "", "", "2.17"),
     ("1.1.0", "3.5-3.7", "9.0", "10.0", "", "", "2.17"),
     ("1.2.0", "3.5-3.7", "10.0", "9.2", "", "", "2.17"),
-    ("1.3.1", "3.5-3.7", "10.1", "9.2", "", "", "2.17"),
+    ("1.3.1", "3.5-3.7", "10.1", "9.2 10.0", "", "", "2.17"),
     ("1.4.0", "3.5-3.8", "10.1", "9.2", "", "", "2.17"),
     ("1.5.1", "3.5-3.8", "10.2", "9.2 10.1", "", "", "2.17"),
     ("1.6.0", "3.6-3.8", "10.2", "9.2 10.1", "", "", "2.17"),

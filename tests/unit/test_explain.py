@@ -51,7 +51,7 @@ def test_the_true_cause_comes_first(settings: tuple[str, ...], rule: str, reason
 
 def test_the_oldest_row_is_told_all_that_is_impossible() -> None:
     told = {one.rule: one.clash.reason for one in ask(*OLDEST).asked if one.clash}
-    assert "torch 1.3.0 was built for CUDA 10.1, others for 9.2" in told["torch-cuda"]
+    assert "torch 1.3.0 was built for CUDA 10.1, others for 9.2 and 10.0" in told["torch-cuda"]
     assert told["horovod-floor"].endswith("python 3.6, gcc 5, tensorflow 1.15, torch 1.5 or later")
     assert list(told)[-1] == "provider"
 
@@ -84,7 +84,7 @@ def test_the_first_way_works(settings: tuple[str, ...]) -> None:
 def test_every_rule_is_asked_and_a_row_that_fits_is_told_what_it_needs() -> None:
     answer = ask()
     assert answer.cause is None
-    assert len(answer.asked) == len(CELL_RULES) + 5
+    assert len(answer.asked) == len(CELL_RULES) + 6
     assert {one.said for one in answer.asked} == {"fits", "does not apply"}
     assert any("start it with mpirun" in one.then for one in answer.advice)
     assert not any("start it with mpirun" in one.then for one in ask("mpi=mpich4.2").advice)
@@ -94,6 +94,14 @@ def test_rules_on_a_lock_are_silent_when_the_row_is_no_longer_the_locked_one() -
     changed = replace(CELL, gcc="12")
     said = {one.rule: one.said for one in explain(changed, Question(cell=changed), LOCK).asked}
     assert said["nccl-present"] == "does not apply"
+
+
+def test_what_uv_refused_is_a_refusal_here_too() -> None:
+    refused = replace(LOCK, refused="Because torch==2.6.0 depends on …")
+    cause = explain(CELL, Question(cell=CELL), refused).cause
+    assert cause
+    assert cause.clash
+    assert (cause.rule, cause.clash.reason) == ("resolver", "Because torch==2.6.0 depends on …")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rows import CELL, LOCK, SERIES, cell, lock_with
 
 from stackwright.model import Cell, Mpi, Rejection, Stack
 from stackwright.resolve import check, nccl_code, resolve, suggest
-from stackwright.rules import CellRule, Clash, Said
+from stackwright.rules import CellRule, Clash, Said, horovod
 from stackwright.rules.cell import CELL_RULES, first_clash
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
@@ -43,6 +43,7 @@ UBUNTU = {
 
 OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("provider", {"torch": "2.0.1"}),
+    ("horovod", {"torch": "2.0.1", "horovod": "0.27.0"}),
     ("nvidia-image", {"torch": "2.0.1", "cuda": "11.0", "os": "ubuntu-22.04", "python": "3.10"}),
     ("mxnet-python", {"mxnet": "1.5.1.post0", "python": "3.9", "cuda": "10.1"}),
     ("mxnet-headers", {"mxnet": "1.6.0", "cuda": "10.2", "gcc": "7"}),
@@ -242,3 +243,7 @@ def test_the_nearest_row_has_no_neighbour_with_fewer_changes() -> None:
         for value in (*values, *([] if name in ("provider", "os", "python") else [None])):
             change: dict[str, Any] = {name: value}
             assert first_clash(replace(row, **change)), change
+
+
+def test_the_release_that_the_rules_are_about_is_that_of_the_patches() -> None:
+    assert SERIES.horovod == horovod.RELEASE
