@@ -148,8 +148,8 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
     "explain",
     epilog=example(
         "./build.py explain cuda12-torch",
-        "./build.py explain --set cuda=13.0 --set gpu_arch=8.0",
-        "./build.py explain cuda12-torch --set setuptools=75 --format json",
+        "./build.py explain --set gcc=12 --set gpu_arch=8.0",
+        "./build.py explain cuda12-torch --set driver=535 --format json",
     ),
 )
 @click.argument("row", required=False)
