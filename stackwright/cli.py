@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from stackwright import __version__, errors
-from stackwright.errors import EXIT_INTERRUPTED, RejectedError, StackwrightError
+from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
 from stackwright.model import Cell
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
@@ -356,6 +356,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(leave.exit_code)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; what was finished is kept, the next run goes on from there", EXIT_INTERRUPTED)
+    except Exception as defect:  # nobody should see a traceback
+        _fail(str(InternalError.of(defect)), InternalError.exit_code)
     sys.exit(0)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+import traceback
+
 
 class StackwrightError(Exception):
-    """Base of all errors that end a command. ``exit_code`` is documented in docs/exit-codes.md."""
+    """Base of all errors that end a command. ``exit_code`` is documented in docs/cli.md."""
 
     exit_code = 1
     meaning = "an internal error: please report it"
@@ -16,6 +19,22 @@ class StackwrightError(Exception):
     def __str__(self) -> str:
         head = f"{self.place}: {self.cause}" if self.place else self.cause
         return f"{head}\n  next: {self.hint}" if self.hint else head
+
+
+class InternalError(StackwrightError):
+    """A defect of ours. The traceback is kept in a file, because a person cannot do anything with it."""
+
+    exit_code = StackwrightError.exit_code
+    meaning = StackwrightError.meaning
+
+    @classmethod
+    def of(cls, defect: Exception) -> InternalError:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="stackwright-", suffix=".traceback", delete=False, encoding="utf-8"
+        ) as file:
+            traceback.print_exception(defect, file=file)
+        cause = f"internal error: {type(defect).__name__}: {defect}"
+        return cls(cause, hint=f"please report it, with {file.name}")
 
 
 class UsageError(StackwrightError):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stackwright.checks.declared import normal
+from stackwright.checks.rule import numbers
 from stackwright.checks.static import PROVIDER_LABEL
 from stackwright.model import Stack
 from stackwright.resolve import PACKAGE_OF
@@ -20,48 +21,60 @@ def found(stack: Stack, facts: Facts) -> tuple[tuple[str, str], ...]:
 
 
 def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
-    system = facts.get("system", {})
-    release = system.get("os", {})
-    yield "os", f"{release.get('ID')}-{release.get('VERSION_ID')}" if release else None
-    yield "python", system.get("python", {}).get("version")
-    yield "gcc", system.get("gcc")
-    yield from _mpi(system.get("mpirun") or "")
-    packages = {normal(name): version for name, version in system.get("python_packages", {}).items()}
+    name, release = dig(facts, "system", "os", "ID"), dig(facts, "system", "os", "VERSION_ID")
+    yield "os", f"{name}-{release}" if name else None
+    yield "python", text(dig(facts, "system", "python", "version"))
+    yield "gcc", text(dig(facts, "system", "gcc"))
+    yield from _mpi(text(dig(facts, "system", "mpirun")) or "")
+    packages = dig(facts, "system", "python_packages")
+    versions = {normal(name): version for name, version in packages.items()} if packages else {}
     for module in (*stack.modules, "horovod"):
-        yield module, packages.get(PACKAGE_OF.get(module, module))
-    yield from _libraries(facts)
-    yield from _compiled_by(facts)
-    labels = facts.get("labels") or facts.get("image", {}).get("Config", {}).get("Labels") or {}
-    yield "provider", labels.get(PROVIDER_LABEL)
-    yield "flavour", None if not system else "devel" if system.get("nvcc") else "runtime"
+        yield module, text(versions.get(PACKAGE_OF.get(module, module)))
+    yield from _libraries(stack, facts)
+    yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
+    yield "patches", _first(stack, facts, "compiled_by", "patches")
+    labels = dig(facts, "labels") or dig(facts, "image", "Config", "Labels")
+    yield "provider", text(dig(labels, PROVIDER_LABEL))
+    yield "flavour", None if not packages else "devel" if dig(facts, "system", "nvcc") else "runtime"
     yield "gpu_arch", " ".join(_architectures(facts)) or None
 
 
-def _compiled_by(facts: Facts) -> Iterator[tuple[str, str | None]]:
-    for extension in facts.get("built", {}).values():
-        noted = extension.get("compiled_by") or {}
-        yield "cuda", noted.get("nvcc")
-        yield "patches", " ".join(noted.get("patches", ())) or None
-        return
+def dig(facts: Any, *path: str) -> Any:
+    """What lies at a path, or None: a probe that failed leaves less, or something else."""
+    for key in path:
+        facts = facts.get(key) if isinstance(facts, Mapping) else None
+    return facts
 
 
-def _mpi(text: str) -> Iterator[tuple[str, str | None]]:
-    version = re.search(r"(?:\(Open MPI\)|Version:)\s+(\d+(?:\.\d+)*)", text)
+def text(value: Any) -> str | None:
+    """A version, or several as one string; None for whatever else an image answered."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return value if isinstance(value, str) else None
+
+
+def _first(stack: Stack, facts: Facts, *path: str) -> str | None:
+    """The answer of the first extension that has one; that all agree is a check's to say."""
+    answers = (text(dig(facts, "built", name, *path)) for name in stack.extensions)
+    return next((answer for answer in answers if answer), None)
+
+
+def _mpi(said: str) -> Iterator[tuple[str, str | None]]:
+    version = re.search(r"(?:\(Open MPI\)|Version:)\s+(\d+(?:\.\d+)*)", said)
     flavours = {"Open MPI": "openmpi", "HYDRA": "mpich"}
-    yield "mpi.flavour", next((name for mark, name in flavours.items() if mark in text), None)
+    yield "mpi.flavour", next((name for mark, name in flavours.items() if mark in said), None)
     yield "mpi.version", version[1] if version else None
 
 
-def _libraries(facts: Facts) -> Iterator[tuple[str, str | None]]:
+def _libraries(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     """The package that owns the library which the extension really loaded names its version."""
-    for extension in facts.get("built", {}).values():
-        for field, library in (("cuda_runtime", "cudart"), ("cudnn", "cudnn"), ("nccl", "nccl")):
-            owner = extension.get("libraries", {}).get(library, {}).get("owner") or ""
-            yield field, owner.split()[-1] if owner else None
-        return
+    for field, library in (("cuda_runtime", "cudart"), ("cudnn", "cudnn"), ("nccl", "nccl")):
+        owner = _first(stack, facts, "libraries", library, "owner") or ""
+        yield field, owner.rpartition(" ")[2] or None
 
 
 def _architectures(facts: Facts) -> list[str]:
-    libraries = facts.get("link", {}).get("libraries", {}).values()
-    seen = {arch for library in libraries for arch in library.get("kernels", {}).get("sm", ())}
-    return sorted(seen, key=float)
+    libraries = dig(facts, "link", "libraries")
+    kernels = (dig(one, "kernels", "sm") for one in libraries.values()) if libraries else ()
+    seen = {arch for archs in kernels if isinstance(archs, list) for arch in archs}
+    return sorted(seen, key=numbers)

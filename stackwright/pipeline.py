@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stackwright import __version__, record, render
 from stackwright.build import row_lock
-from stackwright.errors import StackwrightError, VerdictError
+from stackwright.errors import VerdictError
 from stackwright.job import Job
 from stackwright.phases import PHASES
 from stackwright.project import Planned, Project
@@ -32,7 +32,7 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
             for phase in wanted:
                 if not PHASES[phase].done(job, current):
                     current = _enter(job, current, phase)
-        except (StackwrightError, KeyboardInterrupt) as error:
+        except BaseException as error:
             _close_failed(job, error)
             raise
         current = record.closed(current, Status.COMPLETE, at=datetime.now(UTC))

@@ -14,7 +14,7 @@ from rich.console import Console
 from stackwright import host, pipeline, record, report
 from stackwright.display import Display
 from stackwright.engines import apptainer, docker
-from stackwright.errors import StackwrightError
+from stackwright.errors import InternalError, StackwrightError
 from stackwright.job import Job
 from stackwright.model import Rejection
 from stackwright.project import Plan, Planned, Project
@@ -67,10 +67,13 @@ def work_rows(
 
 
 def _error(future: Future[Record]) -> StackwrightError | None:
+    """What ended a row. One that stumbles over a defect of ours must not take the others along."""
     try:
         future.result()
     except StackwrightError as error:
         return error
+    except Exception as defect:
+        return InternalError.of(defect)
     return None
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from pathlib import Path
 
+import pytest
 from rows import ROOT
 
 from stackwright.cli import cli
-from stackwright.errors import EXIT_INTERRUPTED, StackwrightError
+from stackwright.errors import EXIT_INTERRUPTED, InternalError, StackwrightError
 
 
 def kinds(kind: type[StackwrightError] = StackwrightError) -> list[type[StackwrightError]]:
-    return [kind, *(one for sub in kind.__subclasses__() for one in kinds(sub))]
+    """All kinds but the base, which is raised by nobody."""
+    return [one for sub in kind.__subclasses__() for one in (sub, *kinds(sub))]
 
 
 def documented(text: str, pattern: str) -> dict[int, str]:
@@ -34,6 +38,17 @@ def test_the_help_lists_every_code() -> None:
     assert cli.epilog
     table = documented(cli.epilog, r"^ +(\d+)  (.+)$")
     assert table == {kind.exit_code: kind.meaning for kind in kinds()} | {0: "done", 130: "interrupted"}
+
+
+def test_a_defect_is_one_message_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    try:
+        raise KeyError("x")
+    except KeyError as defect:
+        error = InternalError.of(defect)
+    assert str(error).startswith("internal error: KeyError: 'x'\n  next: please report it, with ")
+    (file,) = tmp_path.iterdir()
+    assert "Traceback" in file.read_text()
 
 
 def test_a_message_says_cause_place_and_next_step() -> None:
