@@ -32,9 +32,9 @@ STANDARDS = (
 
 COMPILERS = (
     # C++ standard, lowest gcc, lowest nvcc, source
-    (14, 5, "9.0", "GCC, C++ standards support; NVIDIA, CUDA 9.0 release notes"),
-    (17, 8, "11.0", "horovod 0.28.1, docs/install.rst; NVIDIA, CUDA 11.0 release notes"),
-    (20, 10, "12.0", "GCC, C++ standards support; NVIDIA, CUDA 12.0 release notes"),
+    (14, 5, "9.0", "horovod 0.28.1, docs/install.rst; nvcc: unchecked"),
+    (17, 8, "11.0", "horovod 0.28.1, docs/install.rst; CMake 95700be5"),
+    (20, 10, "12.0", "GCC, C++ standards support (unchecked); nlohmann/json #5248"),
 )
 
 

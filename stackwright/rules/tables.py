@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SPACK = "spack-packages, build_systems/cuda.py"
+SPACK = "spack-packages, build_systems/cuda.py (CUDA before 11.0: unchecked)"
 DEBIAN = "the distribution's package index"
-UBUNTU = "the distribution's package index: main and universe of the release"
+UBUNTU = "the distribution's package index: main and universe of the release (unchecked)"
 NVIDIA_TAGS = (
     "nvidia/cuda, tags of the images (as listed in replicate/cog, pkg/config/cuda_compatibility.json)"
 )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 INDEX = "the package index: files of the release, and their requirements (read 2026-11-20)"
 PREVIOUS = (
-    "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu"
+    "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu; "
+    "builds of 2.1 and later: unchecked"
 )
 TESTED = "TensorFlow, install/source: tested build configurations (tensorflow/docs 7c365021)"
 
@@ -171,7 +172,7 @@ MXNET_HEADERS = ("1.5.1", "1.6.0", "1.7.0", "1.7.0.post1")
 TORCH_NEW_ABI = "2.7"
 """The first PyTorch whose wheels on the index use the C++11 ABI."""
 TENSORFLOW_NEW_ABI = "2.9"
-"""The first TensorFlow whose wheels do."""
+"""The first TensorFlow whose wheels do (deepmodeling/deepmd-kit #1791)."""
 
 OLD_COMPILER_TENSORFLOW = "1.15"
 """TensorFlow before it was built by gcc 4.8; an extension needs a gcc before 5 (horovod #1483)."""
