@@ -1,4 +1,4 @@
-"""One rank of a real collective and of a short training run, on the CPU, for one Horovod extension.
+"""One rank of a real collective and of a short training run, on the CPU, for one Horovod extension or Keras.
 
 Runs inside the image with the image's own Python and imports nothing of Stackwright. Something else
 starts N of these, by mpirun or by horovodrun. Each rank writes what it gave and what it received.
@@ -108,6 +108,41 @@ def with_tensorflow(hvd):
     return dict(facts, training={"before": before, "after": weights(), "losses": losses})
 
 
+def with_keras(hvd):
+    """fit() with Horovod's callbacks: the way that Keras is used, and what Keras 3 broke."""
+    import tensorflow as tf
+
+    def plain(value):
+        return (value.numpy() if hasattr(value, "numpy") else value).tolist()
+
+    rank, keras = hvd.rank(), tf.keras
+    facts = {
+        "sum": plain(hvd.allreduce(given(rank), op=hvd.Sum, name="sum")),
+        "average": plain(hvd.allreduce(given(rank), op=hvd.Average, name="average")),
+        "broadcast": plain(hvd.broadcast(given(rank), root_rank=ROOT, name="broadcast")),
+        "allgather": plain(hvd.allgather(rows(rank), name="allgather")),
+    }
+    keras.utils.set_random_seed(rank)
+    layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((WIDTH,)), *layers])
+
+    def weights():
+        return [float(x) for array in model.get_weights() for x in array.reshape(-1)]
+
+    before = weights()
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(RATE))
+    # XLA, which Keras 3 asks by default, does not know Horovod's operations.
+    model.compile(optimizer=optimizer, loss="mse", jit_compile=False)
+    inputs, targets = (tf.constant(part) for part in samples(rank))
+    broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(ROOT)
+    history = model.fit(
+        inputs, targets, batch_size=SAMPLES, epochs=STEPS, shuffle=False, verbose=0,
+        callbacks=[broadcast, hvd.callbacks.MetricAverageCallback()],
+    )  # fmt: skip
+    losses = [float(loss) for loss in history.history["loss"]]
+    return dict(facts, training={"before": before, "after": weights(), "losses": losses})
+
+
 def with_mxnet(hvd):
     import mxnet as mx
 
@@ -143,12 +178,13 @@ def with_mxnet(hvd):
     return dict(facts, training={"before": before, "after": weights(), "losses": losses})
 
 
-FRAMEWORKS = {"torch": with_torch, "tensorflow": with_tensorflow, "mxnet": with_mxnet}
+FRAMEWORKS = {"torch": with_torch, "tensorflow": with_tensorflow, "keras": with_keras, "mxnet": with_mxnet}
+MODULES = {"keras": "tensorflow.keras"}
 
 
 def main(extension, folder):
     """A rank that fails leaves how far it came: which world it saw is what explains most failures."""
-    hvd = importlib.import_module("horovod." + extension)
+    hvd = importlib.import_module("horovod." + MODULES.get(extension, extension))
     hvd.init()
     rank = hvd.rank()
     facts = {

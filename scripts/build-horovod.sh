@@ -41,6 +41,18 @@ for dir in "$site"/nvidia/nccl/lib "$site"/nvidia/cuda_runtime/lib "$site"/torch
     [ ! -d "$dir" ] || rpath="${rpath:+$rpath:}$dir"
 done
 
+# MXNet loads the CUDA libraries and the driver's when it is imported, which the build does. A host
+# without a driver lends it one that does nothing, for the build alone.
+if [[ " $FRAMEWORKS " == *" mxnet "* ]]; then
+    mkdir "$work/driver"
+    nm -D --undefined-only "$site/mxnet/libmxnet.so" |
+        sed -n 's/^ *U \(cu[A-Z][A-Za-z0-9_]*\)$/void \1(void) {}/p' > "$work/driver.c"
+    "$HOST_CC" -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$work/driver/libcuda.so.1" "$work/driver.c"
+    for dir in "$site"/nvidia/*/lib "$work/driver"; do
+        export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$dir"
+    done
+fi
+
 # setup.py offers no way to pass a CMake definition but the name of the program.
 cat > "$work/cmake" <<WRAPPER
 #!/bin/sh

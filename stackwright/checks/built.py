@@ -7,6 +7,9 @@ from collections.abc import Callable
 from stackwright.checks.rule import Facts, Finding, Rule, finding, listed, numbers, per_extension, take
 from stackwright.model import Stack, Tier
 
+LAZY = {"cudnn": ("tensorflow",)}
+"""Library -> frameworks that load it when they first use a GPU (tsl/cuda/cudnn_stub.cc)."""
+
 METADATA = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
 """Framework -> its name in Horovod's metadata.json."""
 
@@ -65,6 +68,9 @@ def _library(
     def judge(stack: Stack, facts: Facts) -> Finding:
         problems, seen = [], set()
         for extension, found in per_extension(stack, facts, "libraries", name).items():
+            if found is None and extension in LAZY.get(name, ()):
+                seen.add(f"horovod.{extension} loads {what} with the first use of a GPU")
+                continue
             if found is None:
                 problems.append(f"horovod.{extension} loads no {what}")
                 continue

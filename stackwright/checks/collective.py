@@ -19,8 +19,9 @@ Rank = Mapping[str, Any]
 
 
 def runs(stack: Stack) -> Iterator[str]:
-    """What the probe ran: "torch/mpi", "torch/gloo", …"""
-    return (f"{extension}/{launcher}" for extension in stack.extensions for launcher in LAUNCHERS)
+    """What the probe ran: "torch/mpi", "torch/gloo", … Keras trains through TensorFlow's extension."""
+    keras = ("keras",) if {"keras", "tensorflow"} <= set(stack.modules) else ()
+    return (f"{name}/{launcher}" for name in (*stack.extensions, *keras) for launcher in LAUNCHERS)
 
 
 def _ranks(facts: Facts, run: str) -> list[Rank]:

@@ -77,7 +77,8 @@ def only_one(library: str) -> Callable[[Stack, Facts], Finding]:
 def shared(stack: Stack, facts: Facts) -> Finding:
     """Calls into NCCL and the CUDA runtime leave the extension: a static copy has no undefined symbol.
 
-    An extension that says itself that it was built without one of them has nothing to call.
+    An extension that says itself that it was built without one of them has nothing to call. TensorFlow's
+    own library exports the calls of the CUDA runtime and hands them on to the libcudart that it loads.
     """
     problems = []
     for name, one in _extensions(stack, facts).items():
@@ -86,7 +87,8 @@ def shared(stack: Stack, facts: Facts) -> Finding:
             if answers.get(f"{what}_built") == 0:
                 continue
             outside = any(entry.startswith(symbol) for entry in one["undefined"])
-            linked = any(entry.startswith(library) for entry in one["needed"])
+            sources = (library, "libtensorflow_") if what == "cuda" else (library,)
+            linked = any(entry.startswith(sources) for entry in one["needed"])
             if not outside or not linked:
                 problems.append(f"horovod.{name} does not call into a shared {library}so")
     return finding(problems)

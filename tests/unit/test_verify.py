@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_facts import docker_facts, sif_facts, stack
+from image_facts import EXTENSION, docker_facts, sif_facts, stack
 
 from stackwright.checks.built import cuda_version, cudnn_version, nccl_version
 from stackwright.checks.rule import numbers, same_release
@@ -316,3 +316,41 @@ def test_ids_are_unique_and_every_check_says_what_it_is_for() -> None:
 def test_the_list_in_the_documentation_is_the_table() -> None:
     path = Path(__file__).parents[2] / "docs" / "checks.md"
     assert path.read_text() == document(), "write it anew: python -m stackwright.verify > docs/checks.md"
+
+
+def with_tensorflow() -> tuple[Stack, dict[str, Any]]:
+    """The good image with TensorFlow beside PyTorch: its extension and its way to the CUDA libraries."""
+    both = replace(ROW, frameworks=(("torch", "2.6.0"), ("tensorflow", "2.20.0")))
+    facts = docker_facts(both)
+    library = EXTENSION.replace("torch/mpi_lib_v2", "tensorflow/mpi_lib")
+    needed = ["libmpi.so.40", "libnccl.so.2", "libtensorflow_cc.so.2"]
+    facts["link"]["libraries"][library] = {
+        **facts["link"]["libraries"][EXTENSION], "module": "horovod.tensorflow", "needed": needed,
+    }  # fmt: skip
+    answers = facts["built"]["torch"]
+    facts["built"]["tensorflow"] = {**answers, "libraries": {**answers["libraries"], "cudnn": None}}
+    return both, facts
+
+
+def outcome(row: Stack, facts: dict[str, Any], check: str) -> Outcome:
+    checks = verify(row, facts, "docker", {}).checks
+    return next(one.outcome for one in checks if one.id == check)
+
+
+@pytest.mark.parametrize("check", ["link.shared", "declared.cudnn"])
+def test_tensorflow_reaches_cuda_in_its_own_way(check: str) -> None:
+    row, facts = with_tensorflow()
+    assert outcome(row, facts, check) is Outcome.PASSED
+
+
+def test_a_static_cuda_runtime_is_seen_in_tensorflow_s_extension_too() -> None:
+    row, facts = with_tensorflow()
+    library = next(name for name in facts["link"]["libraries"] if "tensorflow" in name)
+    facts["link"]["libraries"][library]["undefined"] = ["ncclAllReduce"]
+    assert outcome(row, facts, "link.shared") is Outcome.FAILED
+
+
+def test_torch_that_loads_no_cudnn_is_still_a_fault() -> None:
+    row, facts = with_tensorflow()
+    facts["built"]["torch"]["libraries"]["cudnn"] = None
+    assert outcome(row, facts, "declared.cudnn") is Outcome.FAILED
