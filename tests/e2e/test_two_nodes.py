@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -33,6 +34,7 @@ class Cluster:
     runner: Runner
     names: tuple[str, ...]
     facts: Path
+    frameworks: tuple[str, ...]
 
     def on_the_first_node(self, *argv: str) -> Completed:
         return self.runner(self.docker.command("exec", self.names[0], *argv), timeout=300)
@@ -72,7 +74,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             )  # fmt: skip
             done = runner(argv)
             assert done.ok, done.stderr
-        yield Cluster(docker=docker, runner=runner, names=names, facts=facts)
+        frameworks = dict.fromkeys(run.partition("/")[0] for run in collective.runs(request.param.stack))
+        yield Cluster(docker=docker, runner=runner, names=names, facts=facts, frameworks=tuple(frameworks))
     finally:
         runner(docker.command("rm", "--force", *names))
         runner(docker.command("network", "rm", network))
@@ -90,24 +93,25 @@ LAUNCHERS = {
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_four_ranks_on_two_nodes_add_up_and_train(launcher: str, cluster: Cluster) -> None:
+    for framework in cluster.frameworks:
+        ranks = run_over_nodes(cluster, launcher, framework)
+        assert [rank["rank"] for rank in ranks] == list(range(RANKS))
+        assert {rank["size"] for rank in ranks} == {RANKS}
+        assert {rank["local_size"] for rank in ranks} == {RANKS // len(NODES)}
+        assert {rank["mpi_enabled"] for rank in ranks} == {launcher == "mpi"}
+        judges = (collective.allreduce, collective.broadcast, collective.agrees, collective.learns)
+        assert [problem for judge in judges for problem in judge(ranks)] == []
+
+
+def run_over_nodes(cluster: Cluster, launcher: str, framework: str) -> list[dict[str, Any]]:
+    """What each rank left, in their order."""
     for path in cluster.facts.iterdir():
         path.unlink()
-    program = ("/opt/stack/bin/python", "-B", "/probes/collective.py", "/facts", "torch")
+    program = ("/opt/stack/bin/python", "-B", "/probes/collective.py", "/facts", framework)
     done = cluster.on_the_first_node(*LAUNCHERS[launcher], *program)
     assert done.ok, done.stdout + done.stderr
-    ranks = sorted(
-        (json.loads(path.read_text()) for path in cluster.facts.iterdir()), key=lambda r: r["rank"]
-    )
-    assert [rank["rank"] for rank in ranks] == list(range(RANKS))
-    assert {rank["size"] for rank in ranks} == {RANKS}
-    assert {rank["local_size"] for rank in ranks} == {RANKS // len(NODES)}
-    problems = [
-        problem
-        for judge in (collective.allreduce, collective.broadcast, collective.agrees, collective.learns)
-        for problem in judge(ranks)
-    ]
-    assert problems == []
-    assert {rank["mpi_enabled"] for rank in ranks} == {launcher == "mpi"}
+    found = (json.loads(path.read_text()) for path in cluster.facts.iterdir())
+    return sorted(found, key=lambda rank: int(rank["rank"]))
 
 
 def test_a_stranger_is_not_let_in(cluster: Cluster) -> None:
