@@ -50,9 +50,14 @@ def build(
     runner: Runner,
     base_image: str,
     secrets: Sequence[Secret],
+    proxies: Sequence[tuple[str, str]] = (),
     on_event: Callable[[Event], None],
 ) -> Built:
-    """Solve the recipe. BuildError names the step, its last lines and, where it is known, the cause."""
+    """Solve the recipe. BuildError names the step, its last lines and, where it is known, the cause.
+
+    ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
+    cache's keys; their values are in the environment and not on a command line.
+    """
     context = folder / "context"
     write(recipe, context)
     name = reference(recipe)
@@ -60,12 +65,15 @@ def build(
         "buildx", "build", "--progress=rawjson", "--provenance=false",
         "--build-arg", f"BASE_IMAGE={base_image}", "--label", f"org.stackwright.key={recipe.key}",
         *(word for secret in secrets for word in ("--secret", secret.argument)),
+        *(word for name, _ in proxies for word in ("--build-arg", name)),
         "--target", "final", "--tag", name, context,
     )  # fmt: skip
     progress = Progress()
     log = folder / "build.log"
     with log.open("w", encoding="utf-8") as file:
-        code = runner.stream(argv, lambda line: _follow(progress.feed(line), file, on_event))
+        code = runner.stream(
+            argv, lambda line: _follow(progress.feed(line), file, on_event), env=dict(proxies)
+        )
     steps = tuple(step for step in progress.steps.values() if not is_noise(step.name))
     if code != 0:
         raise _failure(recipe.id, progress, log)

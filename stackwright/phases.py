@@ -80,6 +80,7 @@ def _build(job: Job, current: Record) -> Record:
             runner=job.runner,
             base_image=base_image,
             secrets=host.site_secrets(Path(private), job.site, job.row.stack.base.suite),
+            proxies=job.site.proxies,
             on_event=lambda event: job.display.event(job.id, event),
         )
     current = _with_image(job, replace(current, steps=_steps(built)), base_image)

@@ -15,9 +15,6 @@ from stackwright.phases import PHASES
 from stackwright.project import Planned, Project
 from stackwright.record import Phase, Record, Status
 
-EVERYTHING = tuple(Phase)
-BUILT = (Phase.BASE, Phase.BUILD)
-
 
 def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
     """Do those of the wanted phases that are not done. A failure is recorded, then raised."""

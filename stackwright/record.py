@@ -2,7 +2,7 @@
 
 A record grows while its run goes on: ``begin`` makes the file, each phase that ends replaces it. Until the
 run ends the file says "interrupted", so a run that was killed leaves a true record without anyone's help, and
-the next run goes on from it (``unfinished``).
+the next run goes on from it.
 """
 
 from __future__ import annotations
@@ -304,12 +304,6 @@ def load_all(folder: Path) -> Loaded:
 def latest(folder: Path, row: str, key: str) -> Record | None:
     """The newest record of exactly this content; damaged files are passed over."""
     return next(_newest_first(folder, row, key), None)
-
-
-def unfinished(folder: Path, row: str, key: str) -> Record | None:
-    """The record to go on from: the newest one of this content, if its run did not complete."""
-    record = latest(folder, row, key)
-    return record if record and record.status is not Status.COMPLETE else None
 
 
 def newest(records: Iterable[Record]) -> tuple[Record, ...]:

@@ -11,7 +11,6 @@ NVIDIA_TAGS = (
     "nvidia/cuda, tags of the images (as listed in replicate/cog, pkg/config/cuda_compatibility.json)"
 )
 NVIDIA_COMPAT = "NVIDIA, CUDA Compatibility: minor version compatibility"
-HOROVOD_INSTALL = "horovod 0.28.1, docs/install.rst and setup.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,12 +37,17 @@ def solve(docker: Docker, runner: Runner, tiny: str, tmp_path: Path) -> Solve:
     salt = uuid4().hex  # the engine remembers the steps of yesterday's tests
 
     def run(
-        dockerfile: str, *, secrets: tuple[host.Secret, ...] = (), events: list[Event] | None = None
+        dockerfile: str,
+        *,
+        secrets: tuple[host.Secret, ...] = (),
+        proxies: tuple[tuple[str, str], ...] = (),
+        events: list[Event] | None = None,
     ) -> Built:
         made = recipe(dockerfile, salt)
         seen = events if events is not None else []
         return build(
             made, tmp_path / "out", docker=docker, runner=runner, base_image=tiny, secrets=secrets,
+            proxies=proxies,
             on_event=seen.append,
         )  # fmt: skip
 
@@ -103,6 +108,18 @@ def test_a_secret_reaches_the_step_and_stays_out_of_the_image(
     assert b"a-private-certificate" not in archive.read_bytes()
     history = " ".join(layer.created_by for layer in engine.layers(docker, built.reference))
     assert "a-private-certificate" not in history
+
+
+def test_a_proxy_reaches_the_step_and_stays_out_of_the_image(
+    solve: Solve, docker: Docker, runner: Runner, tmp_path: Path
+) -> None:
+    address = "http://someone:a-password@proxy.example:3128"
+    seen = f'RUN test "$(echo "$http_proxy" | wc -c)" -eq {len(address) + 1}'
+    built = solve(f"{seen} && touch /with\n", proxies=(("http_proxy", address),))
+    archive = engine.save(docker, runner, built.reference, tmp_path / "image.tar")
+    assert b"a-password" not in archive.read_bytes()
+    with pytest.raises(BuildError):
+        solve(f"{seen} && touch /without\n")
 
 
 def test_finished_steps_are_kept_after_a_failure(solve: Solve) -> None:

@@ -1,0 +1,33 @@
+"""The records in docs/results are whole, of rows that are in the matrix, and of images that passed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rows import ROOT
+
+from stackwright import record
+from stackwright.expand import expand
+from stackwright.load import load
+from stackwright.model import Outcome, Tier
+
+FILES = sorted((ROOT / "docs" / "results").glob("*/*.json"))
+ROWS = {cell.id for cell in expand(load(ROOT / "matrix.yaml"))}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_result_is_a_complete_record(path: Path) -> None:
+    found = record.load(path)
+    assert found.row == path.stem
+    assert found.row in ROWS
+    assert found.status is record.Status.COMPLETE
+    for world in ("docker", "sif"):
+        verdict = found.verdict(world)
+        assert verdict
+        tiers = {tier: verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}
+        assert set(tiers.values()) == {Outcome.PASSED}
+
+
+def test_every_row_has_a_result() -> None:
+    assert {path.stem for path in FILES} == ROWS
