@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from stackwright import __version__, errors
-from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
+from stackwright.errors import EXIT_INTERRUPTED, InternalError, LockError, RejectedError, StackwrightError
 from stackwright.model import Cell
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
@@ -63,14 +63,12 @@ class App:
     def say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def refuse(self, planned: Plan) -> None:
-        """RejectedError when a selected row cannot work: what could be done for the others is done."""
+    def tell(self, planned: Plan) -> None:
+        """The rows that cannot work, and why."""
         from stackwright import output
 
         for rejection in planned.rejections:
             self.console.print(output.rejection_text(rejection, self.project.matrix.name))
-        if planned.rejections:
-            raise RejectedError(f"{len(planned.rejections)} of the selected rows cannot work")
 
 
 def selection(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,6 +81,16 @@ json_option = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
     help="json: one document on stdout, nothing else there",
 )  # fmt: skip
+
+
+def refuse(planned: Plan) -> None:
+    """The error of rows that cannot work; by then, what could be done for the others is done."""
+    unlocked = [one for one in planned.rejections if one.rule == "lock"]
+    refused = len(planned.rejections) - len(unlocked)
+    if refused:
+        raise RejectedError(f"{refused} of the selected rows cannot work")
+    if unlocked:
+        raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
 
 
 @click.group(
@@ -123,12 +131,13 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
         _print_json(output.plan_document(planned, states))
     else:
         out = Console()
-        out.print(output.plan_table(planned, states))
+        if planned.rows:
+            out.print(output.plan_table(planned, states))
         for rejection in planned.rejections:
             out.print(output.rejection_text(rejection, app.project.matrix.name))
         out.print(output.summary_line(planned))
-    if options["strict"] and planned.rejections:
-        raise RejectedError(f"{len(planned.rejections)} of the selected rows cannot work")
+    if options["strict"]:
+        refuse(planned)
 
 
 def _sweep(app: App, selected: Words, as_json: bool) -> None:
@@ -217,7 +226,8 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None, form: s
     app.say(f"{folder / render.BAKE_FILE}: docker buildx bake -f {folder / render.BAKE_FILE}")
     if form == "json":
         _print_json(output.contexts_document(planned, folder))
-    app.refuse(planned)
+    app.tell(planned)
+    refuse(planned)
 
 
 def working(name: str, phases: Words, *examples: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -272,13 +282,14 @@ def _work(app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu:
     )
     if form == "json":
         _print_json(session.document(done))
+        app.tell(planned)
     else:
         session.print_summary(app.project, done, planned.rejections)
     for error in done.errors:
         app.say(f"error: {error}")
     if done.errors:
         sys.exit(done.errors[0].exit_code)
-    app.refuse(planned)
+    refuse(planned)
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))

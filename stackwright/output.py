@@ -81,14 +81,15 @@ def rejection_text(rejection: Rejection, matrix: str) -> Text:
     """The rule, what clashes, the source of the fact, and the nearest row that works."""
     clash = " with ".join(f"{name} {value}" for name, value in rejection.clash)
     text = Text()
-    text.append(f"{rejection.id} cannot work", style="bold red")
+    unlocked = rejection.rule == "lock"
+    text.append(f"{rejection.id} {'is not locked' if unlocked else 'cannot work'}", style="bold red")
     text.append(f"  ({matrix}:{rejection.line})\n")
     lines = (
         ("rule", rejection.rule),
         ("clash", clash),
         ("why", rejection.reason),
         ("source", rejection.source),
-        ("nearest", rejection.nearest or "none was found"),
+        ("next" if unlocked else "nearest", rejection.nearest or "none was found"),
     )
     for name, value in lines:
         text.append(f"  {name:8}", style="dim")

@@ -118,6 +118,7 @@ def reference(recipe: Recipe) -> str:
 
 def write_all(recipes: Sequence[Recipe], folder: Path) -> None:
     """One context folder per recipe, and the bake file that names them."""
+    folder.mkdir(parents=True, exist_ok=True)
     for recipe in recipes:
         write(recipe, folder / recipe.id)
     (folder / BAKE_FILE).write_text(bake(recipes))

@@ -66,6 +66,14 @@ def test_plan_strict_fails_on_it(capsys: pytest.CaptureFixture[str], matrix: Pat
     assert "Traceback" not in err
 
 
+def test_a_row_without_a_lock_says_how_to_get_one(capsys: pytest.CaptureFixture[str], matrix: Path) -> None:
+    (matrix.parent / "locks" / "cuda12-torch.txt").unlink()
+    to = str(matrix.parent / "contexts")
+    code, _, err = call(capsys, "--matrix", str(matrix), "render", "cuda12-torch", "--to", to)
+    assert code == 4
+    assert "next: run ./build.py lock cuda12-torch" in err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
