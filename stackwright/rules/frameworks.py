@@ -230,7 +230,7 @@ def _rule(
 
 
 BOTH = ("torch", "tensorflow")
-NUMPY = "apache/mxnet: numpy.bool; the package index: numpy 1.23.5"
+NUMPY = "apache/mxnet: numpy.bool; the package index: numpy 1.23.5 (Python of MXNet 1.4 to 1.7: unchecked)"
 INSTALL = "horovod 0.28.1, docs/install.rst"
 
 RULES = (

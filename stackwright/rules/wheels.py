@@ -11,7 +11,7 @@ from dataclasses import dataclass
 INDEX = "the package index: files of the release, and their requirements (read 2026-11-20)"
 PREVIOUS = (
     "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu; "
-    "builds of 2.1 and later: unchecked"
+    "the build of 1.11 for CUDA 11.5, and the builds of 2.1 and later: unchecked"
 )
 TESTED = "TensorFlow, install/source: tested build configurations (tensorflow/docs 7c365021)"
 
