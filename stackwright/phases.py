@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stackwright import base, convert, host, record, render
+from stackwright import base, convert, host, record
 from stackwright.build import Built, build
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Mount
@@ -18,9 +18,9 @@ from stackwright.found import found
 from stackwright.gpubuild import try_on_gpu
 from stackwright.job import Job
 from stackwright.model import Check, Outcome, Tier, Verdict
-from stackwright.patches import load_series
 from stackwright.probe import Probed, probe_image, run_image_tests
 from stackwright.progress import short
+from stackwright.project import sources
 from stackwright.record import Phase, Record
 from stackwright.runner import Completed
 
@@ -92,11 +92,10 @@ def _wants_gpu(job: Job) -> bool:
 
 
 def _tried_on_gpu(job: Job, current: Record) -> Record:
-    root = job.project.root
-    sources = render.Sources.load(root, load_series(root / "patches" / "horovod"))
     how = try_on_gpu(
-        job.row.stack, job.reference, project=root, sources=sources, docker=job.docker, runner=job.runner
-    )
+        job.row.stack, job.reference, project=job.project.root, sources=sources(job.project),
+        docker=job.docker, runner=job.runner,
+    )  # fmt: skip
     return replace(current, tools=(*current.tools, (GPU_BUILD, how)))
 
 

@@ -58,20 +58,24 @@ def default_rows(project: Project) -> tuple[str, ...]:
     return load.load(project.matrix).select
 
 
+def sources(project: Project) -> render.Sources:
+    """The project's own files that end up in a context."""
+    return render.Sources.load(project.root, patches.load_series(project.root / "patches" / "horovod"))
+
+
 def plan(project: Project, wanted: Sequence[Cell]) -> Plan:
     """Resolve and render every wanted row. Reads files; needs no network and no engine."""
-    series = patches.load_series(project.root / "patches" / "horovod")
-    sources = render.Sources.load(project.root, series)
+    found = sources(project)
     stacks: list[Stack] = []
     rejections: list[Rejection] = []
     for cell in wanted:
         path = project.lock_path(cell)
-        answer = resolve.resolve(cell, lock.read(path) if path.exists() else None, series)
+        answer = resolve.resolve(cell, lock.read(path) if path.exists() else None, found.series)
         if isinstance(answer, Rejection):
             rejections.append(answer)
         else:
             stacks.append(answer)
-    rows = tuple(Planned(stack=stack, recipe=render.render(stack, sources)) for stack in stacks)
+    rows = tuple(Planned(stack=stack, recipe=render.render(stack, found)) for stack in stacks)
     return Plan(rows=rows, rejections=resolve.suggest(rejections, stacks, wanted))
 
 

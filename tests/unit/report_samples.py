@@ -37,6 +37,57 @@ def verdict(world: str, **outcomes: str) -> Verdict:
     return Verdict(world=world, checks=tuple(checks))
 
 
+DECLARED = (
+    ("os", "debian13"), ("python", "3.13"), ("gcc", "13"), ("cuda", "12.4"), ("cudnn", "9.1.0.70"),
+    ("nccl", "2.21.5"), ("mpi.flavour", "openmpi"), ("mpi.version", "5.0.7"), ("horovod", "0.28.1"),
+    ("torch", "2.6.0"), ("gpu_arch", "8.0 9.0"),
+)  # fmt: skip
+
+FOUND = (
+    ("os", "debian13"), ("python", "3.13.5"), ("gcc", "13.3.0"), ("cuda", "12.4.131"),
+    ("cudnn", "9.1.0.70"), ("nccl", "2.21.5"), ("mpi.flavour", "openmpi"), ("mpi.version", "5.0.7"),
+    ("horovod", "0.28.1"), ("torch", "2.6.0+cu124"), ("triton", "3.2.0"), ("numpy", "2.2.3"),
+)  # fmt: skip
+
+LAYERS = (
+    Layer(what="base", created_by="FROM base-trixie", bytes=124_000_000),
+    Layer(what="system", created_by="RUN apt-get install gcc-13 g++-13 libopenmpi40 "
+          "libibverbs1 openssh-server tini", bytes=612_000_000),
+    Layer(what="frameworks", created_by="COPY --link --from=frameworks /opt/stack /opt/stack",
+          bytes=5_080_000_000),
+    Layer(what="horovod", created_by="COPY --link --from=horovod /opt/horovod /opt/stack",
+          bytes=44_000_000),
+    Layer(what="row", created_by="COPY --link row.json /etc/stackwright/row.json", bytes=1_204),
+)  # fmt: skip
+
+COMPONENTS = tuple(
+    Component(name=name, bytes=count * 10**6)
+    for name, count in (
+        ("os", 412), ("nvidia/cublas", 561), ("torch", 1480), ("nvidia/cudnn", 1074), ("gcc", 246),
+        ("nvidia/cusparse", 304), ("nvidia/cufft", 283), ("nvidia/nccl", 252), ("triton", 413),
+        ("nvidia/cusolver", 202), ("nvidia/cusparselt", 222), ("horovod", 44), ("mpi and ucx", 74),
+    )
+)  # fmt: skip
+
+TIMINGS = (
+    Timing(phase=Phase.BASE, seconds=14.2), Timing(phase=Phase.BUILD, seconds=822.7),
+    Timing(phase=Phase.PROBE_DOCKER, seconds=141.9), Timing(phase=Phase.SIF, seconds=96.4),
+    Timing(phase=Phase.PROBE_SIF, seconds=163.0),
+)  # fmt: skip
+
+STEPS = (
+    Step(name="[toolchain 2/4] RUN apt-get install nvidia-cuda-toolkit-gcc g++-13 libopenmpi-dev",
+         seconds=241.4),
+    Step(name="[horovod 4/4] RUN build-horovod.sh /wheels", seconds=402.8),
+    Step(name="[frameworks 3/3] RUN --mount=type=cache,target=/root/.cache/pip pip install "
+         "--require-hashes -r requirements.txt", seconds=188.1),
+    Step(name="[final 3/7] COPY --link --from=frameworks /opt/stack /opt/stack", seconds=61.2),
+    Step(name="[base 1/2] FROM base-trixie", seconds=0.0, cached=True),
+    Step(name="[final 2/7] RUN apt-get install gcc-13 tini", seconds=38.6, cached=True),
+    Step(name="exporting to image", seconds=22.5),
+)  # fmt: skip
+
+
 def built(**changes: Any) -> Record:
     """A row that was built and probed on a host without a GPU."""
     row = changes.get("row", "debian13-py3.13-cuda12.4-ompi5.0.7-torch2.6.0")
@@ -48,55 +99,17 @@ def built(**changes: Any) -> Record:
         finished="2026-03-02T02:21:08Z",
         status=Status.COMPLETE,
         phase=Phase.PROBE_SIF,
-        declared=(
-            ("os", "debian13"), ("python", "3.13"), ("gcc", "13"), ("cuda", "12.4"), ("cudnn", "9.1.0.70"),
-            ("nccl", "2.21.5"), ("mpi.flavour", "openmpi"), ("mpi.version", "5.0.7"), ("horovod", "0.28.1"),
-            ("torch", "2.6.0"), ("gpu_arch", "8.0 9.0"),
-        ),
-        found=(
-            ("os", "debian13"), ("python", "3.13.5"), ("gcc", "13.3.0"), ("cuda", "12.4.131"),
-            ("cudnn", "9.1.0.70"), ("nccl", "2.21.5"), ("mpi.flavour", "openmpi"), ("mpi.version", "5.0.7"),
-            ("horovod", "0.28.1"), ("torch", "2.6.0+cu124"), ("triton", "3.2.0"), ("numpy", "2.2.3"),
-        ),
+        declared=DECLARED,
+        found=FOUND,
         image=Image(
             reference=f"stackwright/{row}:a1a1a1a1a1a1", id="sha256:" + "c3" * 32, bytes=5_860_000_000,
             base="debian trixie, 2026-02-28",
         ),
-        layers=(
-            Layer(what="base", created_by="FROM base-trixie", bytes=124_000_000),
-            Layer(what="system", created_by="RUN apt-get install gcc-13 g++-13 libopenmpi40 "
-                  "libibverbs1 openssh-server tini", bytes=612_000_000),
-            Layer(what="frameworks", created_by="COPY --link --from=frameworks /opt/stack /opt/stack",
-                  bytes=5_080_000_000),
-            Layer(what="horovod", created_by="COPY --link --from=horovod /opt/horovod /opt/stack",
-                  bytes=44_000_000),
-            Layer(what="row", created_by="COPY --link row.json /etc/stackwright/row.json", bytes=1_204),
-        ),
-        components=tuple(
-            Component(name=name, bytes=count * 10**6)
-            for name, count in (
-                ("os", 412), ("nvidia/cublas", 561), ("torch", 1480), ("nvidia/cudnn", 1074), ("gcc", 246),
-                ("nvidia/cusparse", 304), ("nvidia/cufft", 283), ("nvidia/nccl", 252), ("triton", 413),
-                ("nvidia/cusolver", 202), ("nvidia/cusparselt", 222), ("horovod", 44), ("mpi and ucx", 74),
-            )
-        ),
+        layers=LAYERS,
+        components=COMPONENTS,
         sif=SifFile(path=f"out/{row}/a1a1a1a1a1a1/{row}.sif", bytes=2_910_000_000, sha256="d4" * 32),
-        timings=(
-            Timing(phase=Phase.BASE, seconds=14.2), Timing(phase=Phase.BUILD, seconds=822.7),
-            Timing(phase=Phase.PROBE_DOCKER, seconds=141.9), Timing(phase=Phase.SIF, seconds=96.4),
-            Timing(phase=Phase.PROBE_SIF, seconds=163.0),
-        ),
-        steps=(
-            Step(name="[toolchain 2/4] RUN apt-get install nvidia-cuda-toolkit-gcc g++-13 libopenmpi-dev",
-                 seconds=241.4),
-            Step(name="[horovod 4/4] RUN build-horovod.sh /wheels", seconds=402.8),
-            Step(name="[frameworks 3/3] RUN --mount=type=cache,target=/root/.cache/pip pip install "
-                 "--require-hashes -r requirements.txt", seconds=188.1),
-            Step(name="[final 3/7] COPY --link --from=frameworks /opt/stack /opt/stack", seconds=61.2),
-            Step(name="[base 1/2] FROM base-trixie", seconds=0.0, cached=True),
-            Step(name="[final 2/7] RUN apt-get install gcc-13 tini", seconds=38.6, cached=True),
-            Step(name="exporting to image", seconds=22.5),
-        ),
+        timings=TIMINGS,
+        steps=STEPS,
         verdicts=(verdict("docker"), verdict("sif")),
         tools=(("engine", "28.5.2"), ("buildx", "0.29.1"), ("apptainer", "1.4.5"), ("stackwright", "0.1.0")),
         host=Host(cpus=2, memory=25_200_000_000, machine="x86_64", kernel="6.1.0-28-amd64",
