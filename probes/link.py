@@ -13,6 +13,8 @@ import struct
 import subprocess
 import sys
 
+import driver
+
 LIBRARY = re.compile(r"^lib(nccl|cudart|cudnn|mpi|mpich|cuda)(-[0-9a-f]+)?\.so")
 """libcudnn.so only: cuDNN 8 and later load a family of libcudnn_*.so behind it."""
 
@@ -31,6 +33,8 @@ if sys.argv[1] == "torch":
 if sys.argv[1] == "tensorflow":
     facts["cxx11_abi"] = "-D_GLIBCXX_USE_CXX11_ABI=1" in module.sysconfig.get_compile_flags()
     facts["libraries"] = [module.sysconfig.get_lib()]
+if sys.argv[1] == "mxnet":
+    facts["libraries"] = [os.path.dirname(module.__file__)]
 print("FACTS" + json.dumps(facts))
 """
 
@@ -40,7 +44,8 @@ FATBIN_MAGIC = 0xBA55ED50
 def import_alone(module):
     """Import in a fresh process; what it maps, or the last lines of why it could not."""
     argv = [sys.executable, "-c", IMPORT, module]
-    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TF_CPP_MIN_LOG_LEVEL="2")
+    lent = driver.environment(module)
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TF_CPP_MIN_LOG_LEVEL="2", **lent)
     try:
         done = subprocess.run(argv, capture_output=True, timeout=300, env=environment, check=False)
     except subprocess.TimeoutExpired:
@@ -57,6 +62,7 @@ def import_alone(module):
         if match:
             facts["mapped"].setdefault("lib" + match.group(1), []).append(path)
     facts["error"] = None
+    facts["driver_lent"] = bool(lent)
     return facts
 
 

@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+import driver
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = 2
 LIMIT = {"files": 300, "system": 120, "link": 600, "built": 300, "collective": 300, "gpu": 600}
@@ -47,8 +49,8 @@ def program(name):
     return [sys.executable, "-B", os.path.join(HERE, name + ".py")]
 
 
-def single(name, target, words, limit):
-    code, text = run([*program(name), target, *words], limit)
+def single(name, target, words, lent):
+    code, text = run([*program(name), target, *words], LIMIT[name], lent)
     if code == 0 and os.path.exists(target):
         return None
     return {"error": "exit code %d" % code, "output": text[-TAIL:]}
@@ -83,11 +85,11 @@ def resolves(name):
 LAUNCHERS = {"mpi": mpi, "gloo": gloo}
 
 
-def ranks(name, launcher, count, extension, limit):
+def ranks(name, launcher, count, extension, lent):
     """Start ``count`` processes of a probe and gather what each rank wrote."""
     prefix, extra = LAUNCHERS[launcher](count)
     with tempfile.TemporaryDirectory() as folder:
-        code, text = run(prefix + program(name) + [folder, extension], limit, extra)
+        code, text = run(prefix + program(name) + [folder, extension], LIMIT[name], dict(extra, **lent))
         found = []
         for leaf in sorted(os.listdir(folder)):
             with open(os.path.join(folder, leaf)) as handle:
@@ -106,12 +108,13 @@ def probe(word, folder):
     target = os.path.join(folder, leaf + ".json")
     if name == "collective":
         extension, launcher = argument.split("/")
-        facts = ranks(name, launcher, RANKS, extension, LIMIT[name])
+        facts = ranks(name, launcher, RANKS, extension, driver.environment(extension))
     elif name == "gpu":
         extension, count = argument.split("/")
-        facts = ranks(name, "mpi", int(count), extension, LIMIT[name])
+        facts = ranks(name, "mpi", int(count), extension, {})
     else:
-        facts = single(name, target, [item for item in argument.split(",") if item], LIMIT[name])
+        lent = driver.environment(argument) if name == "built" else {}
+        facts = single(name, target, [item for item in argument.split(",") if item], lent)
     if facts is not None:
         with open(target, "w") as handle:
             json.dump(facts, handle, indent=1, sort_keys=True)

@@ -2,7 +2,8 @@
 
 A lock is a requirements file with hashes that pip reads as it is. Its second line is a JSON comment
 with what the row asked for (a digest, to notice a lock that is out of date) and the state of the
-distribution. What uv refuses is kept in its words, so that ``plan`` can say why without a network.
+distribution. A CUDA compiler that comes in wheels is a second list below the first. What uv refuses is kept
+in its words, so that ``plan`` can say why without a network.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +22,15 @@ from packaging.version import Version
 from stackwright.errors import LockError, SiteError
 from stackwright.model import Base, Cell, Lock, Package
 from stackwright.rules import tables
-from stackwright.rules.cell import cuda_of, gcc_of
-from stackwright.runner import Runner
+from stackwright.rules.compiler import cuda_of, gcc_of, nvcc_in_wheels
+from stackwright.rules.wheels import MXNET_NUMPY
+from stackwright.runner import Completed, Runner
 from stackwright.suite import read_suite
 
 HEAD = "# Stackwright lock, format 1: written by `build.py lock`, not by hand."
+TOOLCHAIN = "# toolchain: compiles, and is not shipped"
+NVCC = ("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-nvvm")
+"""The wheels that a whole CUDA compiler is made of."""
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 PIN = re.compile(r"([a-z0-9-]+)==([A-Za-z0-9.+!_-]+)( \\)?", re.ASCII)
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?", re.ASCII)
@@ -40,13 +46,38 @@ def requirements(cell: Cell) -> tuple[str, ...]:
         extra = "[and-cuda]" if Version(cell.tensorflow) >= Version("2.14") else ""
         asked.append(f"tensorflow{extra}=={cell.tensorflow}")
     if cell.mxnet:
-        asked.append(f"mxnet-cu112=={cell.mxnet}")  # the last build that the index has
+        # the last build that the index has; later numpy lacks numpy.bool, which it uses
+        asked += [f"mxnet-cu112=={cell.mxnet}", f"numpy<{MXNET_NUMPY}"]
     if cell.keras:
         asked.append(f"keras=={cell.keras}")
+    if _leaves_cuda_to_others(cell):
+        asked += tables.CUDA11_LIBRARIES
     old_torch = cell.torch is not None and Version(cell.torch) < Version("2.1")
     # horovod #4051: later setuptools lack pkg_resources.packaging, which reads as "no CUDA support"
     asked.append("setuptools<70" if old_torch else "setuptools")
     return (*asked, *tables.HOROVOD_NEEDS)
+
+
+def _leaves_cuda_to_others(cell: Cell) -> bool:
+    before = (("tensorflow", "2.14"), ("torch", "2.0"))
+    return cell.mxnet is not None or any(
+        (version := getattr(cell, name)) and Version(version) < Version(limit) for name, limit in before
+    )
+
+
+def overrides(cell: Cell) -> tuple[str, ...]:
+    """What the row says against the wheels' own pins: NCCL keeps its ABI, so a newer one can replace it."""
+    cuda = cuda_of(cell)
+    if cell.nccl is None or cuda is None:
+        return ()
+    exact = cell.nccl if cell.nccl.count(".") > 1 else f"{cell.nccl}.*"
+    return (f"nvidia-nccl-cu{cuda.split('.')[0]}=={exact}",)
+
+
+def toolchain(cell: Cell) -> tuple[str, ...]:
+    """Requirement lines of a CUDA compiler in wheels; empty where the base brings one."""
+    release = nvcc_in_wheels(cell)
+    return tuple(f"{name}=={release}.*" for name in NVCC) if release else ()
 
 
 def platform(os: str) -> str:
@@ -59,7 +90,10 @@ def platform(os: str) -> str:
 
 def request(cell: Cell) -> str:
     """Digest of everything that the lock depends on; a lock with another one is out of date."""
-    asked = [*requirements(cell), cell.python, platform(cell.os), *distribution_packages(cell)]
+    asked = [
+        *requirements(cell), *overrides(cell), *toolchain(cell), cell.python, platform(cell.os),
+        *distribution_packages(cell),
+    ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
@@ -70,7 +104,7 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
     names = ["libc6", mpi, f"python{cell.python}"]
     if compiler:
         names.append(f"gcc-{compiler.split('.')[0]}")
-    if cuda_of(cell):
+    if cuda_of(cell) and not nvcc_in_wheels(cell):
         names.append("nvidia-cuda-toolkit")
     return tuple(sorted(names))
 
@@ -81,21 +115,37 @@ def make(cell: Cell, *, uv: Path, mirror: str, runner: Runner, environment: Mapp
     if known is None:
         raise LockError(f"no distribution {cell.os!r} in the tables", place=cell.id)
     base = read_suite(mirror, cell.os, known.suite, distribution_packages(cell))
-    answer = runner(
-        [
-            uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
-            "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
-            "--no-header", "--no-annotate", "--no-emit-index-url", "--no-config",
-        ],
-        stdin="\n".join(requirements(cell)) + "\n",
-        env=environment,
-        timeout=600,
-    )  # fmt: skip
-    if answer.ok:
-        return write(cell.id, request(cell), base, pins=answer.stdout)
-    if "No solution found" not in answer.stderr:
+    pins = ""
+    for wanted, head in ((requirements(cell), ""), (toolchain(cell), f"{TOOLCHAIN}\n")):
+        if not wanted:
+            continue
+        answer = _compile(cell, wanted, uv=uv, runner=runner, environment=environment)
+        if not answer.ok:
+            return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
+        pins += head + answer.stdout
+    return write(cell.id, request(cell), base, pins=pins)
+
+
+def _compile(
+    cell: Cell, wanted: tuple[str, ...], *, uv: Path, runner: Runner, environment: Mapping[str, str]
+) -> Completed:
+    with tempfile.NamedTemporaryFile("w", prefix="stackwright-", suffix=".txt") as replaced:
+        replaced.write("".join(f"{line}\n" for line in overrides(cell)))
+        replaced.flush()
+        answer = runner(
+            [
+                uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
+                "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
+                "--no-header", "--no-annotate", "--no-emit-index-url", "--no-config",
+                *(["--overrides", replaced.name] if overrides(cell) else []),
+            ],
+            stdin="\n".join(wanted) + "\n",
+            env=environment,
+            timeout=600,
+        )  # fmt: skip
+    if not answer.ok and "No solution found" not in answer.stderr:
         raise SiteError(f"uv could not ask the package index: {answer.stderr.strip()[-600:]}", place=cell.id)
-    return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
+    return answer
 
 
 def write(row: str, request: str, base: Base, *, pins: str = "", refused: str = "") -> str:
@@ -111,15 +161,16 @@ def read(path: Path) -> Lock:
         raise LockError(f"cannot be read: {error}", place=str(path), hint="run build.py lock") from error
     head, _, rest = text.partition("\n")
     comment, _, pins = rest.partition("\n")
+    shipped, _, compiles = pins.partition(f"{TOOLCHAIN}\n")
     try:
         if head != HEAD or not comment.startswith("# "):
             raise ValueError("the first two lines are not those of a lock")
         meta = json.loads(comment[2:])
         base = _base(meta["base"])
-        packages = tuple(_packages(pins))
         return Lock(
-            row=str(meta["row"]), request=str(meta["request"]), base=base, packages=packages, text=text,
+            row=str(meta["row"]), request=str(meta["request"]), base=base, text=text,
             sha256=hashlib.sha256(text.encode()).hexdigest(), refused=str(meta.get("refused", "")),
+            packages=tuple(_packages(shipped)), toolchain=tuple(_packages(compiles)),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise LockError(f"not a lock: {error}", place=str(path), hint="run build.py lock") from error
@@ -127,7 +178,12 @@ def read(path: Path) -> Lock:
 
 def pins(lock: Lock) -> str:
     """The requirement lines alone: equal for two rows that ask for the same environment."""
-    return lock.text.split("\n", 2)[2]
+    return lock.text.split("\n", 2)[2].partition(f"{TOOLCHAIN}\n")[0]
+
+
+def toolchain_pins(lock: Lock) -> str:
+    """Those of the CUDA compiler; empty where the base brings it."""
+    return lock.text.partition(f"{TOOLCHAIN}\n")[2]
 
 
 def _base(data: dict[str, Any]) -> Base:

@@ -88,7 +88,11 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """One file of ``locks/``. ``text`` is the whole file, ``refused`` what uv said if it found no way."""
+    """One file of ``locks/``. ``text`` is the whole file, ``refused`` what uv said if it found no way.
+
+    ``packages`` are shipped; ``toolchain`` are those that hold the CUDA compiler, which is not, and empty
+    where it comes with the base.
+    """
 
     row: str
     request: str
@@ -97,6 +101,7 @@ class Lock:
     text: str
     sha256: str
     refused: str = ""
+    toolchain: tuple[Package, ...] = ()
 
     def version(self, name: str) -> str | None:
         """The locked version of a Python package, or None."""

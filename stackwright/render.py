@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from stackwright.lock import pins
+from stackwright.lock import pins, toolchain_pins
 from stackwright.model import Mpi, Recipe, Stack
 from stackwright.patches import Series
 from stackwright.rules import tables
 
 BAKE_FILE = "docker-bake.json"
-
-ARCH_FLAGS = "-mavx2 -mfma -mf16c"
-"""Every server that holds a supported GPU has these; without flags Horovod takes the build host's own."""
 
 HOROVOD_NAMES = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
 FRAMEWORK_TITLES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet", "keras": "Keras"}
@@ -74,7 +71,8 @@ def declared(stack: Stack) -> dict[str, Any]:
 def render(stack: Stack, sources: Sources) -> Recipe:
     """The context of one image; the same stack and sources give the same bytes."""
     row_json = json.dumps(declared(stack), sort_keys=True, separators=(",", ":"))
-    dockerfile = _environment(sources).get_template("Dockerfile.j2").render(**_values(stack, row_json))
+    values = _values(stack, row_json, wheel_key(stack, sources))
+    dockerfile = _environment(sources).get_template("Dockerfile.j2").render(**values)
     files = {
         "Dockerfile": (dockerfile + "\n").encode(),
         "requirements.txt": pins(stack.lock).encode(),
@@ -83,11 +81,39 @@ def render(stack: Stack, sources: Sources) -> Recipe:
         "horovod/build-horovod.sh": sources.build_script,
         "horovod/source.txt": f"horovod=={stack.horovod} --hash=sha256:{sources.series.sha256}\n".encode(),
     }
-    for number, name in enumerate(stack.patches):
-        content = next(patch.content for patch in sources.series.patches if patch.file == name)
-        files[f"horovod/patches/{number:02d}-{name}"] = content
+    if stack.lock.toolchain:
+        files["toolchain.txt"] = toolchain_pins(stack.lock).encode()
+    for number, content in enumerate(_patches(stack, sources)):
+        files[f"horovod/patches/{number:02d}-{stack.patches[number]}"] = content
     ordered = tuple(sorted(files.items()))
     return Recipe(id=stack.id, key=_key(ordered), files=ordered)
+
+
+def wheel_key(stack: Stack, sources: Sources) -> str:
+    """Digest of all that Horovod's wheel depends on, and of nothing else: 64 hexadecimal digits.
+
+    Two images with other packages around the same frameworks share one wheel.
+    """
+    parts = {
+        "horovod": sources.series.sha256,
+        "patches": [hashlib.sha256(content).hexdigest() for content in _patches(stack, sources)],
+        "script": hashlib.sha256(sources.build_script).hexdigest(),
+        "frameworks": stack.frameworks,
+        "cuda": [stack.cuda, stack.cuda_runtime, [asdict(package) for package in stack.lock.toolchain]],
+        "nccl": stack.nccl,
+        "mpi": asdict(stack.mpi),
+        "gcc": stack.gcc,
+        "python": stack.python,
+        "os": stack.os,
+        "gpu_arch": stack.gpu_arch,
+        "cpu_flags": tables.CPU_FLAGS,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _patches(stack: Stack, sources: Sources) -> list[bytes]:
+    content = {patch.file: patch.content for patch in sources.series.patches}
+    return [content[name] for name in stack.patches]
 
 
 def gpu_test(sources: Sources, reference: str, extensions: Sequence[str], run_flag: str) -> str:
@@ -157,7 +183,7 @@ def dockerfile_literal(value: str) -> str:
     return f"'{value}'"
 
 
-def _values(stack: Stack, row_json: str) -> dict[str, Any]:
+def _values(stack: Stack, row_json: str, wheel_key: str) -> dict[str, Any]:
     known = tables.distribution(stack.os)
     assert known is not None, "resolve rejects an unknown distribution"
     gcc_major = stack.gcc.split(".")[0]
@@ -167,13 +193,14 @@ def _values(stack: Stack, row_json: str) -> dict[str, Any]:
         "base_template": f"base.{stack.provider}.j2",
         "packages": _packages(stack, known, gcc_major),
         "gcc_major": gcc_major,
-        "cuda_home": "/usr",
+        "cuda_home": "/opt/cuda" if stack.lock.toolchain else "/usr",
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
-        "arch_flags": ARCH_FLAGS,
+        "arch_flags": " ".join(tables.CPU_FLAGS),
         "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
         "frameworks_text": ", ".join(f"{FRAMEWORK_TITLES[name]} {found}" for name, found in stack.frameworks),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": row_json,
+        "wheel_key": wheel_key,
     }
 
 
@@ -187,11 +214,12 @@ def _packages(stack: Stack, known: tables.Distribution, gcc_major: str) -> dict[
     """The distribution's packages of each stage, sorted so that equal sets give equal text."""
     compiler = (f"g++-{gcc_major}", f"gcc-{gcc_major}", "python3-dev")
     mpi: Mpi = stack.mpi
+    toolkit = () if stack.lock.toolchain else ("nvidia-cuda-toolkit",)
     fabric = ("ibverbs-providers", "libibverbs1", known.package("librdmacm1"), "libucx0", "ucx-utils")
     return {
         "base": ("ca-certificates", "python3", "python3-venv"),
         "toolchain": tuple(
-            sorted((*compiler, *MPI_COMPILE[mpi.flavour], "cmake", "make", "nvidia-cuda-toolkit", "patch"))
+            sorted((*compiler, *MPI_COMPILE[mpi.flavour], *toolkit, "ccache", "cmake", "make", "patch"))
         ),
         "runtime": tuple(sorted((*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, *SSH_AND_INIT))),
     }

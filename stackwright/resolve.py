@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from stackwright.lock import request
@@ -76,7 +76,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         os=cell.os,
         base=lock.base,
         python=distro[f"python{cell.python}"],
-        cuda=".".join(distro["nvidia-cuda-toolkit"].split(".")[:2]),
+        cuda=".".join(_nvcc(lock, distro).split(".")[:2]),
         cuda_runtime=_only(lock, "cuda-runtime"),
         cudnn=_only(lock, "cudnn"),
         nccl=nccl,
@@ -91,6 +91,11 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         patches=tuple(patch.file for patch in series.select(values)),
         lock=lock,
     )
+
+
+def _nvcc(lock: Lock, distro: Mapping[str, str]) -> str:
+    in_wheels = next((p.version for p in lock.toolchain if p.name == "nvidia-cuda-nvcc"), None)
+    return in_wheels or distro["nvidia-cuda-toolkit"]
 
 
 def _only(lock: Lock, component: str) -> str:

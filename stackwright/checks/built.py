@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from stackwright.checks.rule import Facts, Finding, Rule, finding, listed, numbers, per_extension, take
 from stackwright.model import Stack, Tier
+from stackwright.rules import tables
 
 LAZY = {"cudnn": ("tensorflow",)}
 """Library -> frameworks that load it when they first use a GPU (tsl/cuda/cudnn_stub.cc)."""
@@ -123,6 +124,8 @@ RULES = (
          why="The CUDA compiler that made Horovod's kernels is the row's."),
     Rule(id="declared.compiler", tier=B, judge=_compiled_by("gcc", lambda stack: stack.gcc),
          why="The compiler that made Horovod is the one that the image ships."),
+    Rule(id="built.cpu-flags", tier=B, judge=_compiled_by("cpu_flags", lambda stack: list(tables.CPU_FLAGS)),
+         why="Code for the CPU that built the wheel stops with an illegal instruction on an older one."),
     Rule(id="declared.patches", tier=B, judge=_compiled_by("patches", lambda stack: list(stack.patches)),
          why="Horovod has the patches that the row's versions ask for, and no others."),
     Rule(id="declared.cuda-runtime", tier=B,

@@ -46,7 +46,9 @@ def _extensions(stack: Stack, facts: Facts) -> dict[str, Mapping[str, Any]]:
 
 def imports(stack: Stack, facts: Facts) -> Finding:
     errors = {name: take(facts, "link", "modules", name, "error") for name in modules(stack)}
-    return finding((f"{name}: {error}" for name, error in errors.items() if error), listed(errors))
+    lent = [name for name in errors if take(facts, "link", "modules", name).get("driver_lent")]
+    note = f"; a driver that knows no device was lent to {listed(lent)}" if lent else ""
+    return finding((f"{name}: {error}" for name, error in errors.items() if error), listed(errors) + note)
 
 
 def unresolved(stack: Stack, facts: Facts) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stackwright.model import Cell
 from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, tables
-from stackwright.rules.compiler import CUDA
+from stackwright.rules.compiler import CUDA, nvcc_in_wheels
 from stackwright.rules.tables import as_numbers
 from stackwright.rules.wheels import INDEX, MXNET, TENSORFLOW, TORCH, wheel
 
@@ -59,9 +59,10 @@ def _cuda_os(cell: Cell) -> Answer:
     known = tables.distribution(cell.os)
     if cell.provider != "debian" or known is None or cell.cuda is None or known.cuda is None:
         return Said.SILENT
-    if covers(cell.cuda, known.cuda) or covers(known.cuda, cell.cuda):
+    if covers(cell.cuda, known.cuda) or covers(known.cuda, cell.cuda) or nvcc_in_wheels(cell):
         return Said.FITS
-    reason = f"{cell.os} packages the compiler of CUDA {known.cuda}"
+    wheels = f"{tables.NVCC_WHEELS[0]} to {tables.NVCC_WHEELS[-1]}"
+    reason = f"{cell.os} packages the compiler of CUDA {known.cuda}; the package index has that of {wheels}"
     return Clash(values=(("cuda", cell.cuda), ("os", cell.os)), reason=reason)
 
 
@@ -144,9 +145,9 @@ RULES = (
     _rule(
         "cuda-os",
         CUDA,
-        f"{tables.DEBIAN}: nvidia-cuda-toolkit, section non-free",
+        f"{tables.DEBIAN}: nvidia-cuda-toolkit, section non-free; the package index: nvidia-cuda-nvcc",
         _cuda_os,
-        "the debian provider takes nvcc from the distribution",
+        "the debian provider takes nvcc from the distribution, or from NVIDIA's wheels",
     ),
     _rule("mpi-os", ("mpi", "os"), PACKAGED, _mpi_os, "the image takes its MPI from the distribution"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stackwright.model import Cell
-from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod, tables
+from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, tables
 from stackwright.rules.tables import as_numbers
 
 CUDA = ("provider", "os", "cuda")
@@ -17,6 +17,16 @@ def cuda_of(cell: Cell) -> str | None:
         return cell.cuda
     known = tables.distribution(cell.os)
     return known.cuda if known else None
+
+
+def nvcc_in_wheels(cell: Cell) -> str | None:
+    """The release of nvcc to take from the package index, where the distribution does not package it."""
+    cuda, known = cuda_of(cell), tables.distribution(cell.os)
+    if cell.provider != "debian" or cuda is None or known is None:
+        return None
+    release = ".".join(cuda.split(".")[:2])
+    packaged = known.cuda is not None and covers(release, known.cuda)
+    return release if release in tables.NVCC_WHEELS and not packaged else None
 
 
 def gcc_of(cell: Cell) -> str | None:

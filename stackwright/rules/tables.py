@@ -123,8 +123,21 @@ CUDA_ARCH = (
     ("12.1", "12.9", None),
 )
 
+NVCC_WHEELS = ("13.0", "13.1", "13.2")
+"""CUDA releases whose whole compiler NVIDIA has on the package index; wheels before 13 lack parts of it."""
+
 DRIVER_FLOOR = (("11", 450), ("12", 525), ("13", 580))
 """Lowest driver, by CUDA major version, that runs every minor release of it."""
+
+CPU_FLAGS = ("-mavx2", "-mf16c", "-mfma")
+"""Every server that holds a supported GPU has these; without flags Horovod takes the build host's own."""
+
+CUDA11_LIBRARIES = (
+    "nvidia-cublas-cu11", "nvidia-cuda-nvrtc-cu11", "nvidia-cuda-runtime-cu11", "nvidia-cudnn-cu11<9",
+    "nvidia-cufft-cu11", "nvidia-curand-cu11", "nvidia-cusolver-cu11", "nvidia-cusparse-cu11",
+    "nvidia-nccl-cu11",
+)  # fmt: skip
+"""What wheels of CUDA 11 load and do not require: TensorFlow before 2.14, MXNet, PyTorch before 2.0."""
 
 HOROVOD_NEEDS = ("cffi", "cloudpickle", "numpy", "packaging", "psutil", "pyyaml")
 """What the framework environment must hold for Horovod to be compiled and imported."""

@@ -102,7 +102,10 @@ def built() -> dict[str, Any]:
         "torch": {
             "mpi_built": 1, "gloo_built": 1, "nccl_built": 22105, "cuda_built": 1, "horovod": "0.28.1",
             "metadata": {"pytorch": "2.6.0+cu124"},
-            "compiled_by": {"nvcc": "12.4", "gcc": "13.3.0", "patches": ["cxx17.patch"]},
+            "compiled_by": {
+                "nvcc": "12.4", "gcc": "13.3.0", "patches": ["cxx17.patch"],
+                "cpu_flags": ["-mavx2", "-mf16c", "-mfma"],
+            },
             "libraries": {
                 "nccl": {"path": NCCL, "version": 22105, "owner": "nvidia-nccl-cu12 2.21.5"},
                 "cudart": {"path": CUDART, "version": 12040, "owner": "nvidia-cuda-runtime-cu12 12.4.127"},

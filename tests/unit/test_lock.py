@@ -31,6 +31,45 @@ def test_writing_and_reading_are_inverse(tmp_path: Path) -> None:
     assert lock.read(path) == LOCK
 
 
+def test_what_compiles_is_a_second_list(tmp_path: Path) -> None:
+    path = ROOT / "locks" / "cuda13-torch.txt"
+    found = lock.read(path)
+    assert {package.name for package in found.toolchain} == set(lock.NVCC)
+    assert "nvidia-cuda-nvcc" not in {package.name for package in found.packages}
+    assert "nvidia-cuda-nvcc" not in lock.pins(found)
+    assert lock.toolchain_pins(found).startswith("nvidia-cuda-cccl==13.2.")
+    again = tmp_path / "x.txt"
+    again.write_text(lock.write(found.row, found.request, found.base, pins=found.text.split("\n", 2)[2]))
+    assert lock.read(again) == found
+
+
+def test_mxnet_gets_an_old_numpy_and_the_libraries_that_it_loads_but_does_not_require() -> None:
+    asked = lock.requirements(cell(torch=None, mxnet="1.9.1"))
+    assert "numpy<1.24" in asked
+    assert "nvidia-cudnn-cu11<9" in asked
+    assert not [line for line in lock.requirements(CELL) if "cu11" in line or line == "numpy<1.24"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ()),
+        ({"nccl": "2.27.7"}, ("nvidia-nccl-cu12==2.27.7",)),
+        ({"nccl": "2.27"}, ("nvidia-nccl-cu12==2.27.*",)),
+        ({"nccl": "2.30.7", "cuda": "13.2"}, ("nvidia-nccl-cu13==2.30.7",)),
+    ],
+)
+def test_an_nccl_of_the_row_replaces_the_one_that_wheels_pin(
+    values: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    assert lock.overrides(cell(**values)) == expected
+
+
+def test_the_locked_nccl_is_the_one_of_the_row_and_not_the_one_that_torch_pins() -> None:
+    assert LOCK.version("nvidia-nccl-cu12") == "2.21.5"
+    assert lock.read(ROOT / "locks" / "nccl-override.txt").version("nvidia-nccl-cu12") == "2.27.7"
+
+
 def test_a_refusal_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text(lock.write("r", "q", LOCK.base, refused="Because a needs b"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from rows import LOCK, SERIES, SOURCES, stack
+from rows import LOCK, SERIES, SOURCES, lock_with, stack
 
 from stackwright import render
 from stackwright.model import Cell, Mpi
@@ -45,6 +46,25 @@ def test_a_value_reaches_the_toolchain(value: dict[str, object]) -> None:
     changed = render.render(stack(**value), SOURCES).text("Dockerfile")
     assert stage(changed, "toolchain") != stage(DOCKERFILE, "toolchain")
     assert stage(changed, "frameworks") == stage(DOCKERFILE, "frameworks")
+
+
+WHEEL_VALUES: tuple[dict[str, Any], ...] = (
+    {"nccl": "2.27.7"}, {"gcc": "12.4.0"}, {"cuda": "12.2"}, {"python": "3.12.1"}, {"gpu_arch": ("8.0",)},
+    {"frameworks": (("torch", "2.5.1"),)}, {"mpi": Mpi(flavour="openmpi", version="4.1.4")},
+    {"patches": ("cxx17.patch",)}, {"os": "debian-12"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", WHEEL_VALUES)
+def test_the_wheel_has_another_key_where_it_would_be_another_wheel(value: dict[str, Any]) -> None:
+    key = render.wheel_key(stack(**value), SOURCES)
+    assert key != render.wheel_key(stack(), SOURCES)
+    assert f"WHEEL_KEY={key} " in render.render(stack(**value), SOURCES).text("Dockerfile")
+
+
+def test_packages_around_the_frameworks_leave_the_wheel_alone() -> None:
+    other = stack(id="other", lock=lock_with(filelock="1.0"), flavour="devel")
+    assert render.wheel_key(other, SOURCES) == render.wheel_key(stack(), SOURCES)
 
 
 @pytest.mark.parametrize("part", ["files", "patches", "script", "lock"])

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from rows import CELL, LOCK, SERIES, cell, lock_with
 
+from stackwright.lock import request
 from stackwright.model import Cell, Mpi, Rejection, Stack
 from stackwright.resolve import check, nccl_code, resolve, suggest
 from stackwright.rules import CellRule, Clash, Said, horovod
@@ -90,7 +91,8 @@ def test_a_rule_on_another_base_refuses_first(rule: str, values: dict[str, Any])
 
 @pytest.mark.parametrize(("rule", "values", "versions"), LOCK_CASES)
 def test_a_lock_rule_refuses(rule: str, values: dict[str, Any], versions: dict[str, str]) -> None:
-    rejection = resolve(cell(**values), lock_with(**versions), SERIES)
+    other = cell(**values)
+    rejection = resolve(other, replace(lock_with(**versions), request=request(other)), SERIES)
     assert isinstance(rejection, Rejection)
     assert rejection.rule == rule
 
@@ -160,7 +162,7 @@ def test_the_nearest_row_of_the_matrix_is_suggested_where_no_rule_knows_one() ->
     stack = resolve(CELL, LOCK, SERIES)
     assert isinstance(stack, Stack)
     other = cell(id="other", nccl="2.22")
-    rejection = resolve(other, LOCK, SERIES)
+    rejection = resolve(other, replace(LOCK, request=request(other)), SERIES)
     assert isinstance(rejection, Rejection)
     (suggested,) = suggest([rejection], [stack], [CELL, other])
     assert suggested.nearest == "cuda12-torch (differs in nccl)"

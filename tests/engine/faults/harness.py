@@ -21,6 +21,7 @@ from stackwright.host import apt_mirror
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
 from stackwright.probe import probe_image, run_image_tests
 from stackwright.render import declared
+from stackwright.rules import tables
 from stackwright.runner import Completed, Runner
 from stackwright.suite import upstream
 
@@ -109,7 +110,8 @@ def write_context(folder: Path, stack: Stack) -> None:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     (folder / "row.json").write_text(json.dumps(declared(stack)))
-    noted = {"nvcc": stack.cuda, "gcc": stack.gcc, "patches": list(stack.patches)}
+    flags = list(tables.CPU_FLAGS)
+    noted = {"nvcc": stack.cuda, "gcc": stack.gcc, "patches": list(stack.patches), "cpu_flags": flags}
     (folder / "tree" / "horovod" / "build_info.json").write_text(json.dumps(noted))
 
 

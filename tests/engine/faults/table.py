@@ -149,6 +149,8 @@ FAULTS = (
         "declared.compiler", "12.2.0"),
     run("no-patch", f"sed -i s/cxx17.patch/other.patch/ {SITE}/horovod/build_info.json",
         "declared.patches", "other.patch"),
+    run("cpu-of-the-builder", f"sed -i s/-mavx2/-march=native/ {SITE}/horovod/build_info.json",
+        "built.cpu-flags", "-march=native"),
     run("other-cudart", f"sed -i s/12040/12080/ /usr/src/fake/cudart.c && {FAKE} libraries",
         "declared.cuda-runtime", "12.8"),
     run("other-cudnn", f"CUDNN_CODE=90701 {FAKE} libraries", "declared.cudnn", "9.7.1"),
