@@ -6,7 +6,7 @@
 #
 #   PYTHON        python of the environment that holds the frameworks
 #   SOURCE        horovod's source archive (.tar.gz)
-#   PATCHES       folder of *.patch files, applied in the order of their names
+#   PATCHES       folder of *.patch files, applied in the order of their names; need not exist
 #   OUT           folder that receives the wheel
 #   CUDA_HOME     folder with bin/nvcc
 #   CUDA_ARCHES   architectures, as in "70 80 90"
@@ -110,7 +110,7 @@ find build/lib* -name '*.so' -exec strip --strip-debug {} +
 # What compiled it, read from the programs themselves; nothing in the image tells it later. The CPU flags
 # are those of every command that ran: a -march=native among them would tie the wheel to this CPU.
 "$PYTHON" - build/lib*/horovod build/temp*/*/compile_commands.json <<'INFO'
-import json, os, re, shlex, subprocess, sys
+import glob, json, os, re, shlex, subprocess, sys
 
 def said(*argv):
     return subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout.decode()
@@ -118,7 +118,7 @@ def said(*argv):
 with open(sys.argv[2]) as file:
     commands = [shlex.split(entry["command"]) for entry in json.load(file)]
 words = {word for command in commands for part in command for word in part.replace(",", " ").split()}
-patches = sorted(name for name in os.listdir(os.environ["PATCHES"]) if name.endswith(".patch"))
+patches = sorted(os.path.basename(path) for path in glob.glob(os.path.join(os.environ["PATCHES"], "*.patch")))
 info = {
     "nvcc": re.search(r"release ([0-9.]+)", said(os.path.join(os.environ["CUDA_HOME"], "bin", "nvcc"), "--version"))[1],
     "gcc": said(os.environ["CC"], "-dumpfullversion").strip(),
