@@ -146,7 +146,8 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
 
     if selected:
         raise errors.UsageError("--all is about every combination", hint="leave out the rows and --where")
-    swept = sweep.sweep(*sweep.of_matrix(load.load(app.project.matrix)), CELL_RULES)
+    matrix = load.load(app.project.matrix)
+    swept = sweep.sweep(*sweep.of_matrix(matrix), (*sweep.exclusions(matrix), *CELL_RULES))
     if as_json:
         _print_json(output.sweep_document(swept))
     else:

@@ -69,34 +69,37 @@ def _combinations(matrix: Matrix) -> Iterator[Cell]:
         return
     names = [axis.field for axis in matrix.axes]
     order = sorted(range(len(names)), key=lambda index: ID_ORDER.index(names[index]))
-    excluded = _excluded(matrix)
+    dropped = [
+        (tuple(names.index(name) for name in fields), values) for fields, values in excluded(matrix).items()
+    ]
     defaults, line = dict(matrix.defaults), _start(matrix).line
     for values in product(*(axis.values for axis in matrix.axes)):
-        if any(tuple(values[index] for index in where) in dropped for where, dropped in excluded):
+        if any(tuple(values[index] for index in where) in gone for where, gone in dropped):
             continue
         id = "-".join(ID_PART[names[index]](values[index]) for index in order)
         yield _cell(id, {**defaults, **dict(zip(names, values, strict=True))}, line)
 
 
-def _excluded(matrix: Matrix) -> list[tuple[tuple[int, ...], set[tuple[Value, ...]]]]:
-    """Excluded values, by the positions of the axes that they belong to: one look-up for each set of
-    axes that is named, however many entries there are. An entry that can match nothing is an error."""
-    axes = {axis.field: (position, axis) for position, axis in enumerate(matrix.axes)}
+def excluded(matrix: Matrix) -> dict[tuple[str, ...], set[tuple[Value, ...]]]:
+    """Excluded values, by the axes that they belong to: one look-up for each set of axes that is named,
+    however many entries there are. Raises MatrixError where an entry can match nothing."""
+    axes = {axis.field: axis.values for axis in matrix.axes}
     shared = dict(matrix.defaults)
-    table: dict[tuple[int, ...], set[tuple[Value, ...]]] = {}
+    table: dict[tuple[str, ...], set[tuple[Value, ...]]] = {}
     for entry in matrix.exclude:
-        pairs: list[tuple[int, Value]] = []
+        pairs: dict[str, Value] = {}
         for name, value in entry.fields:
-            have = axes[name][1].values if name in axes else (shared.get(name, UNSET.get(name)),)
+            have = axes[name] if name in axes else (shared.get(name, UNSET.get(name)),)
             if value not in have:
                 never = text_of(value) or "left out"
                 cause = f"this entry of 'exclude' matches no row: {name} is never {never!r}"
                 hint = f"{name} is one of: {', '.join(text_of(item) or 'null' for item in have[:8])}"
                 raise wrong(matrix.path, entry.mark, cause, hint)
             if name in axes:
-                pairs.append((axes[name][0], value))
-        table.setdefault(tuple(i for i, _ in pairs), set()).add(tuple(value for _, value in pairs))
-    return list(table.items())
+                pairs[name] = value
+        fields = tuple(name for name in axes if name in pairs)
+        table.setdefault(fields, set()).add(tuple(pairs[name] for name in fields))
+    return table
 
 
 UNSET: dict[str, Value] = {"gpu_arch": (), "flavour": "runtime", "test_on_gpu": False}

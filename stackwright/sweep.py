@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
+from stackwright.expand import excluded, text_of
 from stackwright.matrix import Matrix
 from stackwright.model import Cell, Mpi
-from stackwright.rules import About, CellRule, horovod, tables
+from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod, tables
 from stackwright.rules.near import KNOWN, MIND
 from stackwright.rules.partial import Partial
 
@@ -95,10 +97,29 @@ def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
 
 
 def of_matrix(matrix: Matrix) -> tuple[Cell, tuple[Axis, ...]]:
-    """The axes of the matrix over its defaults, ``exclude`` left aside; of the tables if there are none."""
+    """The axes of the matrix over its defaults; those of the tables if it has none."""
     if not matrix.axes:
         return of_tables()
     values: dict[str, Any] = dict(matrix.defaults)
     given = {axis.field: axis.values[0] for axis in matrix.axes}
     rest = Cell(id="any", **{**values, **given})
     return rest, tuple(Axis(field=axis.field, values=axis.values) for axis in matrix.axes)
+
+
+def exclusions(matrix: Matrix) -> tuple[CellRule, ...]:
+    """``exclude`` as rules, one for each set of axes that its entries name, so that it prunes as they do."""
+
+    def rule(fields: tuple[str, ...], dropped: set[tuple[Any, ...]]) -> CellRule:
+        def ask(cell: Cell) -> Answer:
+            values = tuple(getattr(cell, name) for name in fields)
+            if values not in dropped:
+                return Said.FITS
+            clash = tuple((name, text_of(value)) for name, value in zip(fields, values, strict=True))
+            return Clash(values=clash, reason="the matrix excludes it")
+
+        return CellRule(
+            name=f"exclude {', '.join(fields)}".strip(), about=About.STACK, fields=fields, ask=ask,
+            source=f"exclude, {Path(matrix.path).name}", says="what the matrix itself leaves out",
+        )  # fmt: skip
+
+    return tuple(rule(fields, dropped) for fields, dropped in excluded(matrix).items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from rows import CELL
 from test_cli import call
 
+from stackwright.expand import expand
+from stackwright.load import interpret
 from stackwright.model import Mpi
 from stackwright.rules.cell import CELL_RULES, first_clash
-from stackwright.sweep import Axis, of_tables, sweep
+from stackwright.sweep import Axis, exclusions, of_matrix, of_tables, sweep
 
 AXES = (
     Axis(field="torch", values=(None, "2.0.1", "2.6.0", "2.8.0")),
@@ -74,6 +77,72 @@ def test_the_axes_of_a_matrix_are_taken_where_it_has_some(
     document = json.loads(out)
     assert (code, document["cells"], document["left"]) == (0, 3, 2)
     assert {one["rule"]: one["cells"] for one in document["rules"]}["cuda-gcc"] == 1
+
+
+HEAD = """
+defaults: {provider: debian, os: debian-13, horovod: "0.28.1", mpi: {flavour: openmpi, version: "5.0"}}
+"""
+FEW = """
+axes:
+  torch: ["2.6.0", "2.8.0", "2.9.1"]
+  gcc: ["12", "13", "14"]
+  python: ["3.11", "3.13"]
+  gpu_arch: [["8.0"], ["9.0"]]
+exclude:
+  - {torch: "2.6.0", gpu_arch: ["9.0"]}
+  - {gpu_arch: ["9.0"], torch: "2.8.0"}
+  - {gcc: "12"}
+  - {torch: "2.9.1", gcc: "13", python: "3.13", provider: debian}
+"""
+
+
+def test_what_the_matrix_excludes_is_not_left() -> None:
+    matrix = interpret(HEAD + FEW, "matrix.yaml")
+    rows = expand(matrix)
+    swept = sweep(*of_matrix(matrix), (*exclusions(matrix), *CELL_RULES))
+    assert swept.cells == 36
+    assert sweep(*of_matrix(matrix), exclusions(matrix)).left == len(rows) < swept.cells
+    assert swept.left == sum(first_clash(row) is None for row in rows) > 0
+    assert swept.left + sum(count for _, count in swept.fallen) == swept.cells
+    assert sweep(*of_matrix(matrix), CELL_RULES).left > swept.left
+
+
+def test_entries_that_name_the_same_axes_are_one_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "matrix.yaml"
+    path.write_text(HEAD + FEW)
+    code, out, _ = call(capsys, "--matrix", str(path), "plan", "--all", "--json")
+    rules = [one["rule"] for one in json.loads(out)["rules"]]
+    assert code == 0
+    assert rules[:3] == ["exclude torch, gpu_arch", "exclude gcc", "exclude torch, gcc, python"]
+
+
+def test_an_entry_that_excludes_nothing_is_an_error_here_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "matrix.yaml"
+    path.write_text(HEAD + FEW.replace('{gcc: "12"}', '{gcc: "11"}'))
+    code, _, err = call(capsys, "--matrix", str(path), "plan", "--all")
+    assert code == 3
+    assert "gcc is never '11'" in err
+
+
+def test_a_large_product_with_many_exclusions_is_counted_by_few_questions() -> None:
+    torches = [f"2.{minor}.{patch}" for minor in range(10) for patch in range(10)]
+    pythons = [f"3.{minor}" for minor in range(6, 16)]
+    wide = {"torch": torches, "python": pythons, "gcc": [str(one) for one in range(7, 17)],
+            "cuda": [f"{major}.{minor}" for major in (11, 12) for minor in range(5)],
+            "gpu_arch": [["7.0"], ["8.0"], ["9.0"]]}  # fmt: skip
+    exclude = [{"torch": torch, "python": python} for torch in torches[::2] for python in pythons]
+    matrix = interpret(f"{HEAD}axes: {json.dumps(wide)}\nexclude: {json.dumps(exclude)}\n", "matrix.yaml")
+    begin = time.perf_counter()
+    swept = sweep(*of_matrix(matrix), (*exclusions(matrix), *CELL_RULES))
+    assert time.perf_counter() - begin < 10
+    assert swept.cells == 300_000
+    assert swept.fallen[0][0].name == "exclude torch, python"
+    assert swept.fallen[0][1] > 0
+    assert swept.asked < 30_000
 
 
 def test_all_goes_with_no_selection(capsys: pytest.CaptureFixture[str]) -> None:
