@@ -13,7 +13,7 @@ from stackwright.errors import UsageError
 from stackwright.lock import request
 from stackwright.model import FRAMEWORKS, Cell, Lock, Mpi
 from stackwright.problems import near as suggestion
-from stackwright.rules import About, Answer, CellRule, Clash, LockRule, Said, tables
+from stackwright.rules import About, Answer, CellRule, Clash, LockRule, Said, release, tables
 from stackwright.rules.cell import CELL_RULES
 from stackwright.rules.compiler import cuda_of, gcc_of
 from stackwright.rules.extra import EXTRA_RULES
@@ -189,7 +189,7 @@ def _rank(answer: Asked, chosen: frozenset[str]) -> tuple[bool, bool, int]:
 
 def _ways(asked: Question, rules: tuple[CellRule, ...]) -> tuple[Way, ...]:
     cell = asked.cell
-    anywhere = tuple(rule for rule in rules if rule.about is not About.RELEASE)
+    anywhere = tuple(rule for rule in rules if rule.about is not About.RELEASE or rule is release.UNPATCHED)
     frameworks = frozenset(name for name in FRAMEWORKS if getattr(cell, name))
     ways: list[Way] = []
     for rule in EXTRA_RULES:

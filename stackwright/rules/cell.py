@@ -7,10 +7,18 @@ release cannot build: the first clash is the cause that a person should hear of.
 from __future__ import annotations
 
 from stackwright.model import Cell
-from stackwright.rules import CellRule, Clash, base, compiler, frameworks
+from stackwright.rules import CellRule, Clash, base, compiler, frameworks, release
 from stackwright.rules.compiler import cuda_of, gcc_of
 
-CELL_RULES = (*frameworks.RULES, *compiler.RULES, *frameworks.LATER, *base.RULES, base.HOROVOD, base.PROVIDER)
+CELL_RULES = (
+    *frameworks.RULES,
+    *compiler.RULES,
+    *frameworks.LATER,
+    *base.RULES,
+    base.HOROVOD,
+    release.UNPATCHED,
+    base.PROVIDER,
+)
 
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:

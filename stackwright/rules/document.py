@@ -63,6 +63,8 @@ def _tables() -> Iterable[str]:
     yield _table(("C++", "lowest gcc", "lowest CUDA", "source"), horovod.COMPILERS)
     yield "## What Horovod supports\n"
     yield _table(("since Horovod", "field", "lowest", "source"), horovod.FLOORS)
+    yield "## Frameworks that Horovod has no patch for\n"
+    yield _table(("framework", "from", "why", "source"), horovod.UNPATCHED)
     yield f"## Distributions\n\nSources: {tables.DEBIAN}; {tables.UBUNTU}.\n"
     yield _table(
         ("os", "provider", "glibc", "Python", "gcc", "CUDA", "Open MPI", "MPICH"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from packaging.specifiers import SpecifierSet
 from rows import CELL, LOCK, SERIES, cell, lock_with
 
 from stackwright.lock import request
@@ -29,11 +30,17 @@ CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("mpi-os", {"mpi": Mpi(flavour="openmpi", version="4.1")}, "mpi 5.0.7 instead of 4.1"),
     ("os", {"os": "ubuntu-22.04"}, "os debian-13 instead of ubuntu-22.04"),
     ("os", {"provider": "nvidia"}, "provider debian instead of nvidia"),
-    ("frameworks", {"torch": None}, "tensorflow 2.21.0 instead of none"),
+    ("frameworks", {"torch": None}, "torch 2.10.0 instead of none"),
     ("mxnet-cuda", {"mxnet": "1.9.1"}, "mxnet none instead of 1.9.1"),
     ("torch-python", {"torch": "2.0.1"}, "torch 2.5.1 instead of 2.0.1"),
     ("tensorflow-python", {"tensorflow": "2.19.1", "torch": None}, "tensorflow 2.20.0 instead of 2.19.1"),
-    ("one-cuda-wheels", {"tensorflow": "2.21.0", "torch": "2.12.1"}, "torch none instead of 2.12.1"),
+    (
+        "one-cuda-wheels",
+        {"tensorflow": "2.21.0", "torch": "2.12.1"},
+        "torch 2.10.0 instead of 2.12.1; tensorflow 2.20.0 instead of 2.21.0",
+    ),
+    ("horovod-patch", {"tensorflow": "2.21.0", "torch": None}, "tensorflow 2.20.0 instead of 2.21.0"),
+    ("horovod-patch", {"tensorflow": "2.22.0", "torch": None}, "tensorflow 2.20.0 instead of 2.22.0"),
 )
 
 UBUNTU = {
@@ -95,6 +102,24 @@ def test_a_lock_rule_refuses(rule: str, values: dict[str, Any], versions: dict[s
     rejection = resolve(other, replace(lock_with(**versions), request=request(other)), SERIES)
     assert isinstance(rejection, Rejection)
     assert rejection.rule == rule
+
+
+def test_a_missing_patch_is_named_with_its_source() -> None:
+    rejection = check(cell(tensorflow="2.21.0", torch=None))
+    assert rejection
+    assert "AsGpuStreamValue" in rejection.reason
+    assert "conda-forge" in rejection.source
+
+
+def test_what_has_no_patch_has_none_in_the_series() -> None:
+    """A patch that begins where a line of the table does makes that line untrue."""
+    begins = {
+        (name, one.version)
+        for patch in SERIES.patches
+        for name, spec in patch.when
+        for one in SpecifierSet(spec)
+    }
+    assert not begins & {(name, since) for name, since, _, _ in horovod.UNPATCHED}
 
 
 def test_a_lock_without_nccl_is_refused() -> None:
