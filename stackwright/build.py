@@ -17,6 +17,7 @@ from stackwright.model import Recipe
 from stackwright.progress import Event, Progress, Step, is_noise, short
 from stackwright.render import reference, write
 from stackwright.runner import Runner
+from stackwright.vertices import own_steps
 
 SHOWN_TAIL = 12
 """Last lines of a failed step that a person is shown; the whole log is in the file that is named."""
@@ -74,10 +75,9 @@ def build(
         code = runner.stream(
             argv, lambda line: _follow(progress.feed(line), file, on_event), env=dict(proxies)
         )
-    steps = tuple(step for step in progress.steps.values() if not is_noise(step.name))
     if code != 0:
         raise _failure(recipe.id, progress, log)
-    return Built(reference=name, steps=steps, log=log)
+    return Built(reference=name, steps=own_steps(progress.steps, dict(recipe.files)), log=log)
 
 
 def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def _build(job: Job, current: Record) -> Record:
             proxies=job.site.proxies,
             on_event=lambda event: job.display.event(job.id, event),
         )
-    current = _with_image(job, replace(current, steps=_steps(built)), base_image)
+    current = _with_image(job, replace(current, steps=recorded_steps(built)), base_image)
     return _tried_on_gpu(job, current) if _wants_gpu(job) else current
 
 
@@ -132,12 +133,19 @@ def _purpose(created_by: str) -> str:
     return next((what for mark, what in purposes.items() if mark in created_by), "base")
 
 
-def _steps(built: Built) -> tuple[record.Step, ...]:
+def recorded_steps(built: Built) -> tuple[record.Step, ...]:
     return tuple(
-        record.Step(name=short(step.name), seconds=round(step.seconds, 3), cached=step.cached)
+        record.Step(
+            name=short(step.name), seconds=round(step.seconds, 3), cached=step.cached, digest=step.digest,
+            identity=step.identity, started=_moment(step.started) if step.started else None,
+        )
         for step in built.steps
         if step.completed
-    )
+    )  # fmt: skip
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # -- probes ----------------------------------------------------------------------------------------

@@ -13,9 +13,15 @@ from typing import Any
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """One vertex of the solve. Times are BuildKit's own; a vertex may be started more than once."""
+    """One vertex of the solve. Times are BuildKit's own; a vertex may be started more than once.
+
+    ``digest`` and ``inputs`` are BuildKit's; ``identity`` is the same in every solve, see vertices.py.
+    """
 
     name: str
+    digest: str = ""
+    inputs: tuple[str, ...] = ()
+    identity: str = ""
     started: datetime | None = None
     completed: datetime | None = None
     cached: bool = False
@@ -74,7 +80,8 @@ class Progress:
         return next((step for step in broken if "context canceled" not in step.error), None)
 
     def _vertex(self, vertex: dict[str, Any]) -> Iterator[Event]:
-        step = self.steps.setdefault(vertex["digest"], Step(name=vertex["name"]))
+        fresh = Step(name=vertex["name"], digest=vertex["digest"], inputs=tuple(vertex.get("inputs") or ()))
+        step = self.steps.setdefault(fresh.digest, fresh)
         was_started, was_completed = step.started, step.completed
         step.started = step.started or _time(vertex.get("started"))
         step.completed = _time(vertex.get("completed")) or step.completed

@@ -67,6 +67,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Utc = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 """Whole seconds: what jq's ``fromdate`` reads, and what sorts as text."""
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 RowId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=@,~-]*$", max_length=200)]
 """It is a folder's name too."""
 ProjectPath = Annotated[str, AfterValidator(_within_project)]
@@ -116,11 +117,16 @@ class SifFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
+    """``digest`` and ``started`` tell executions apart, ``identity`` steps; "" and None where not known."""
+
     name: str
     seconds: Seconds
     cached: bool = False
     outcome: Literal["done", "failed", "canceled"] = "done"
     phase: Phase = Phase.BUILD
+    digest: str = ""
+    identity: str = ""
+    started: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from stackwright import host, pipeline, record, report
+from stackwright import host, pipeline, record, report, sharing
 from stackwright.display import Display
 from stackwright.engines import apptainer, docker
 from stackwright.errors import InternalError, StackwrightError
@@ -88,6 +88,8 @@ def print_summary(project: Project, done: Session, rejections: Sequence[Rejectio
     out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     out.print(report.table(done.records, rejections, plain=not out.is_terminal))
     out.print(report.counts(done.records), markup=False, highlight=False)
+    if shared := sharing.sentence(sharing.sharing(done.records)):
+        out.print(shared, markup=False, highlight=False, soft_wrap=True)
     page = write_page(project, rejections)
     out.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
     for warning in done.warnings:
@@ -104,4 +106,9 @@ def document(done: Session) -> dict[str, Any]:
     errors = [
         {"exit_code": error.exit_code, "place": error.place, "cause": error.cause} for error in done.errors
     ]
-    return {"version": 1, "records": [record.as_json(one) for one in done.records], "errors": errors}
+    return {
+        "version": 1,
+        "records": [record.as_json(one) for one in done.records],
+        "steps": asdict(sharing.sharing(done.records)),
+        "errors": errors,
+    }
