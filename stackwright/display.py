@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from stackwright.progress import Event, is_noise, short
+from stackwright.progress import SLACK, Event, is_noise, short
 
 SHOWN_STEPS = 3
 """Steps of one row that the live table shows at a time; BuildKit works on a few at once."""
@@ -33,6 +34,7 @@ class Display:
 
     console: Console
     rows: dict[str, Row] = field(default_factory=dict)
+    tellers: dict[tuple[str, str], list[tuple[datetime, str]]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -57,22 +59,35 @@ class Display:
         self.say(f"[{row}] {phase}: {seconds:.1f} s{f', {note}' if note else ''}", style="green")
 
     def event(self, row: str, event: Event) -> None:
-        """A step of the solve; log lines only move the live table."""
+        """A step of the solve; log lines only move the live table. A step that several rows wait for is
+        told once, by the row that tells it first."""
         if is_noise(event.step):
             return
         with self.lock:
-            state = self.rows.setdefault(row, Row())
-            if event.kind == "started":
-                state.running[event.step] = time.monotonic()
-            elif event.kind == "log":
-                state.last = event.text.strip() or state.last
-                return
-            else:
-                state.running.pop(event.step, None)
-                state.finished += 1
-        took = "" if event.kind in ("started", "cached") else f" {event.seconds:6.1f} s"
-        style = "red" if event.kind == "failed" else ""
-        self.say(f"[{row}] {event.kind:7}{took} {short(event.step)}", style=style)
+            self._move(self.rows.setdefault(row, Row()), event)
+            told = event.kind == "log" or self._is_told(row, event)
+        if not told:
+            took = "" if event.kind in ("started", "cached") else f" {event.seconds:6.1f} s"
+            style = "red" if event.kind == "failed" else ""
+            self.say(f"[{row}] {event.kind:7}{took} {short(event.step)}", style=style)
+
+    def _is_told(self, row: str, event: Event) -> bool:
+        if event.kind not in ("started", "done") or event.started is None:
+            return False
+        known = self.tellers.setdefault((event.digest, event.kind), [])
+        others = [teller for at, teller in known if abs(at - event.started) < SLACK]
+        known += [] if others else [(event.started, row)]
+        return any(teller != row for teller in others)
+
+    @staticmethod
+    def _move(state: Row, event: Event) -> None:
+        if event.kind == "started":
+            state.running[event.step] = time.monotonic()
+        elif event.kind == "log":
+            state.last = event.text.strip() or state.last
+        else:
+            state.running.pop(event.step, None)
+            state.finished += 1
 
     def table(self) -> Table:
         table = Table.grid(padding=(0, 2))

@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from stackwright import __version__
 from stackwright.model import Check, Rejection, Tier
 from stackwright.record import Record, Step, newest, utc
+from stackwright.sharing import sentence, sharing
 from stackwright.standing import (
     LABELS,
     WORLDS,
@@ -120,13 +121,14 @@ def page(records: Sequence[Record], rejections: Sequence[Rejection], at: datetim
     made = (_row(record, _before(record, records)) for record in newest(records))
     rows = tuple(sorted(made, key=lambda row: URGENCY.index(row.state)))
     counts = {kind: sum(row.state is kind for row in rows) for kind in State}
+    shared = sentence(sharing(row.record for row in rows)).splitlines()
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template("page.html.j2").render(
         headline=_headline(rows, counts), counts=counts, rows=rows, rejections=tuple(rejections),
-        tiers=tuple(Tier), made=utc(at), version=__version__, shown=_moment,
+        tiers=tuple(Tier), shared=shared, made=utc(at), version=__version__, shown=_moment,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 
@@ -37,16 +37,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something a person should see: a step began, ended, failed, or printed a line."""
+    """Something a person should see: a step began, ended, failed, or printed a line.
+
+    ``digest`` and ``started`` are the same in all solves that wait for one execution, but for microseconds.
+    """
 
     kind: str
     step: str
     text: str = ""
     seconds: float = 0.0
+    digest: str = ""
+    started: datetime | None = None
 
 
 PREPARATION = re.compile(r"(export|rm|ca=|extra=|sed|\[) ?")
 """Commands of our stages that only make way for the one that a person waits for."""
+
+SLACK = timedelta(milliseconds=100)
+"""Two solves tell one execution with clocks that are some microseconds apart."""
 
 TAIL = 40
 """Last lines of a step that are kept for the message of a failure."""
@@ -88,10 +96,13 @@ class Progress:
         step.cached = step.cached or bool(vertex.get("cached"))
         step.error = vertex.get("error", "") or step.error
         if was_started is None and step.started and not step.completed:
-            yield Event(kind="started", step=step.name)
+            yield Event(kind="started", step=step.name, digest=step.digest, started=step.started)
         if step.completed and (was_completed is None or step.error):
             kind = "failed" if step.error else "cached" if step.cached else "done"
-            yield Event(kind=kind, step=step.name, text=step.error, seconds=step.seconds)
+            yield Event(
+                kind=kind, step=step.name, text=step.error, seconds=step.seconds, digest=step.digest,
+                started=step.started,
+            )  # fmt: skip
 
     def _log(self, log: dict[str, Any]) -> Iterator[Event]:
         step = self.steps.get(log["vertex"])

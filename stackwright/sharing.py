@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from stackwright.record import Record, Step
+from stackwright.errors import StackwrightError
+from stackwright.progress import SLACK
+from stackwright.record import Record, Step, load
 from stackwright.standing import plural
 from stackwright.vertices import INSTRUCTION
-
-SLACK = timedelta(milliseconds=100)
-"""Two solves tell the same execution with clocks that are some microseconds apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +93,22 @@ def sentence(found: Sharing) -> str:
         f"steps: {found.steps} in {plural(found.rows, 'row')}, {found.distinct} distinct: "
         f"{found.executed} executed, {found.cached} from the cache, {twice}"
     )
+    line += f"; nothing is known of {plural(len(found.untold), 'row')}" if found.untold else ""
     more = [f"  {one.times} times, in {', '.join(one.rows)}: {one.name}" for one in found.repeated]
     return "\n".join([line, *more])
+
+
+def of_files(paths: Iterable[str]) -> str:
+    return sentence(sharing(load(Path(path)) for path in paths))
 
 
 def _works(step: Step) -> bool:
     found = INSTRUCTION.match(step.name)
     return found is not None and not found[1].startswith("FROM ")
+
+
+if __name__ == "__main__":  # of records anywhere, such as those in docs/results
+    try:
+        print(of_files(sys.argv[1:]))
+    except StackwrightError as error:
+        sys.exit(f"error: {error}")

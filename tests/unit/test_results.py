@@ -11,6 +11,7 @@ from stackwright import record
 from stackwright.expand import expand
 from stackwright.load import load
 from stackwright.model import Outcome, Tier
+from stackwright.sharing import sentence, sharing
 
 FILES = sorted((ROOT / "docs" / "results").glob("*/*.json"))
 ROWS = {cell.id for cell in expand(load(ROOT / "matrix.yaml"))}
@@ -31,3 +32,9 @@ def test_a_result_is_a_complete_record(path: Path) -> None:
 
 def test_every_row_has_a_result() -> None:
     assert {path.stem for path in FILES} == ROWS
+
+
+@pytest.mark.parametrize("day", sorted({path.parent for path in FILES}), ids=lambda day: day.name)
+def test_how_the_rows_of_a_day_shared_steps_is_what_their_records_say(day: Path) -> None:
+    line = sentence(sharing(record.load(path) for path in FILES if path.parent == day))
+    assert line in (ROOT / "docs" / "results" / "README.md").read_text()
