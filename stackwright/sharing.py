@@ -27,7 +27,9 @@ class Repeated:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
     """``steps`` is the sum over ``rows``. Of the ``distinct`` ones, ``executed`` ran in the solve of one of
-    the rows, ``cached`` in none of them. ``untold`` are rows whose record does not tell steps apart."""
+    the rows, ``cached`` in none of them. ``untold`` are rows whose record does not tell steps apart.
+
+    The steps of a build that failed are in no record, and so are not counted."""
 
     rows: int
     steps: int

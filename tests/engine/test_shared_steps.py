@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,8 +12,10 @@ from uuid import uuid4
 import pytest
 from own_engine import TINY, StartEngine
 from report_samples import built
+from rich.console import Console
 
 from stackwright.build import build
+from stackwright.display import Display
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.model import Recipe
@@ -48,10 +51,13 @@ def recipe(row: str, salt: str, requirements: str = "torch") -> Recipe:
     )
 
 
-def solve(made: Recipe, folder: Path, docker: Docker, runner: Runner) -> Record:
+def solve(
+    made: Recipe, folder: Path, docker: Docker, runner: Runner, display: Display | None = None
+) -> Record:
+    shown = display or Display(Console(file=io.StringIO()))
     done = build(
         made, folder / made.key, docker=docker, runner=runner, base_image=TINY, secrets=(),
-        on_event=lambda event: None,
+        on_event=lambda event: shown.event(made.id, event),
     )  # fmt: skip
     return replace(built(row=made.id), steps=recorded_steps(done))
 
@@ -71,9 +77,11 @@ def _no_image_is_left(docker: Docker) -> Iterator[None]:
                 client.images.remove(str(image.id), force=True)
 
 
-def at_once(recipes: tuple[Recipe, ...], folder: Path, docker: Docker, runner: Runner) -> tuple[Record, ...]:
+def at_once(
+    recipes: tuple[Recipe, ...], folder: Path, docker: Docker, runner: Runner, display: Display | None = None
+) -> tuple[Record, ...]:
     with ThreadPoolExecutor(max_workers=len(recipes)) as pool:
-        return tuple(pool.map(lambda made: solve(made, folder, docker, runner), recipes))
+        return tuple(pool.map(lambda made: solve(made, folder, docker, runner, display), recipes))
 
 
 def test_rows_built_one_after_the_other_find_what_they_share_in_the_cache(
@@ -88,9 +96,15 @@ def test_rows_built_one_after_the_other_find_what_they_share_in_the_cache(
 def test_rows_built_at_the_same_time_share_each_execution(
     docker: Docker, runner: Runner, tiny: str, tmp_path: Path, salt: str
 ) -> None:
-    records = at_once((recipe("a", salt), recipe("b", salt)), tmp_path, docker, runner)
+    log = io.StringIO()
+    display = Display(Console(file=log, width=400))
+    records = at_once((recipe("a", salt), recipe("b", salt)), tmp_path, docker, runner, display)
     found = sharing(records)
     assert sentence(found) == "steps: 12 in 2 rows, 7 distinct: 7 executed, 0 from the cache, none twice"
+    done = [line for line in log.getvalue().splitlines() if " done " in line]
+    assert [sum(stage in line for line in done) for stage in ("[base 2/2]", "[toolchain", "[frameworks")] == [
+        1
+    ] * 3
 
 
 def test_a_file_that_differs_makes_another_step_of_what_reads_it(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from stackwright.page import page
 from stackwright.progress import Event, Step
 from stackwright.record import Record, write
 from stackwright.record import Step as Recorded
+from stackwright.session import Session, document
 from stackwright.sharing import executions, of_files, sentence, sharing
 from stackwright.vertices import CONTEXT, own_steps
 
@@ -189,6 +191,13 @@ def test_the_page_has_the_line() -> None:
     record = row("one", ran("a"))
     assert sentence(sharing([record])) in page((record,), [], NOON)
     assert "steps: " not in page((built(),), [], NOON)
+
+
+def test_a_document_of_records_says_it_in_json_types() -> None:
+    told = document(Session(records=(row("one", ran("a")), row("two", ran("b", 60)))))["steps"]
+    assert json.loads(json.dumps(told))["repeated"] == [
+        {"name": "[base 2/2] RUN apt-get", "times": 2, "rows": ["one", "two"]}
+    ]
 
 
 def test_the_line_is_derived_from_files(tmp_path: Path) -> None:
