@@ -6,7 +6,9 @@ extension loads first (horovod/common/util.py).
 Usage: built.py FACTS.json EXTENSION (torch, tensorflow or mxnet)
 """
 
+import base64
 import ctypes
+import hashlib
 import importlib
 import json
 import os
@@ -25,18 +27,30 @@ def mapped(pattern):
 
 
 def owner(path):
-    """The wheel that brought a file, as "name version"; None for a file of the distribution."""
+    """The wheel that brought a file, as "name version", and whether the file is still what it brought.
+
+    None and False for a file of the distribution.
+    """
     for package in metadata.distributions():
         for file in package.files or ():
             if file.name == os.path.basename(path) and os.path.realpath(str(file.locate())) == path:
-                return "%s %s" % (package.metadata["Name"], package.version)
-    return None
+                intact = file.hash is not None and file.hash.value == digest(path)
+                return "%s %s" % (package.metadata["Name"], package.version), intact
+    return None, False
+
+
+def digest(path):
+    """As RECORD has it: sha256 in URL-safe base64 without padding."""
+    with open(path, "rb") as handle:
+        found = hashlib.sha256(handle.read()).digest()
+    return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
 
 def by_pointer(library, function):
+    """None where the library does not say: the CUDA runtime before 12 asks the driver first."""
     value = ctypes.c_int(0)
-    getattr(library, function)(ctypes.byref(value))
-    return value.value
+    failed = getattr(library, function)(ctypes.byref(value))
+    return None if failed else value.value or None
 
 
 def by_return(library, function):
@@ -59,7 +73,9 @@ def libraries():
             facts[name] = None
             continue
         path = os.path.realpath(path)
-        facts[name] = {"path": path, "version": ask(ctypes.CDLL(path), function), "owner": owner(path)}
+        wheel, intact = owner(path)
+        version = ask(ctypes.CDLL(path), function)
+        facts[name] = {"path": path, "version": version, "owner": wheel, "intact": intact}
     return facts
 
 

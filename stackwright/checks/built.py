@@ -64,7 +64,10 @@ def _compiled_by(what: str, wanted: Callable[[Stack], object]) -> Callable[[Stac
 def _library(
     what: str, name: str, decode: Callable[[int], tuple[int, ...]], wanted: Callable[[Stack], str]
 ) -> Callable[[Stack, Facts], Finding]:
-    """A library's own answer against the row's, and the wheel that brought it against both."""
+    """A library's own answer against the row's, and the wheel that brought it against both.
+
+    A library that does not say its version without a driver is known by its wheel, if the file is still that.
+    """
 
     def judge(stack: Stack, facts: Facts) -> Finding:
         problems, seen = [], set()
@@ -75,13 +78,19 @@ def _library(
             if found is None:
                 problems.append(f"horovod.{extension} loads no {what}")
                 continue
-            version = decode(found["version"])
+            wheel = (found["owner"] or "").rpartition(" ")[2]
             row = numbers(wanted(stack))
+            if found["version"] is not None:
+                version = decode(found["version"])
+            elif found["intact"]:
+                version = numbers(wheel)
+            else:
+                problems.append(f"{found['path']} says no version, and is not the file of a wheel")
+                continue
             shown = ".".join(str(part) for part in version)
             seen.add(shown)
             if version[: len(row)] != row[: len(version)]:
                 problems.append(f"the row declares {what} {wanted(stack)}, horovod.{extension} loads {shown}")
-            wheel = (found["owner"] or "").rpartition(" ")[2]
             if wheel and numbers(wheel)[: len(row)] != row:
                 problems.append(f"the row declares {what} {wanted(stack)}, the file is of {found['owner']}")
         return finding(problems, listed(sorted(seen)))

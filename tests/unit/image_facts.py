@@ -107,9 +107,16 @@ def built() -> dict[str, Any]:
                 "cpu_flags": ["-mavx2", "-mf16c", "-mfma"],
             },
             "libraries": {
-                "nccl": {"path": NCCL, "version": 22105, "owner": "nvidia-nccl-cu12 2.21.5"},
-                "cudart": {"path": CUDART, "version": 12040, "owner": "nvidia-cuda-runtime-cu12 12.4.127"},
-                "cudnn": {"path": CUDNN, "version": 90100, "owner": "nvidia-cudnn-cu12 9.1.0.70"},
+                "nccl": {
+                    "path": NCCL, "version": 22105, "owner": "nvidia-nccl-cu12 2.21.5", "intact": True,
+                },
+                "cudart": {
+                    "path": CUDART, "version": 12040, "owner": "nvidia-cuda-runtime-cu12 12.4.127",
+                    "intact": True,
+                },
+                "cudnn": {
+                    "path": CUDNN, "version": 90100, "owner": "nvidia-cudnn-cu12 9.1.0.70", "intact": True,
+                },
             },
         }
     }  # fmt: skip

@@ -272,6 +272,17 @@ def test_the_wheel_that_owns_a_library_is_compared_too() -> None:
     assert set(failed(facts)) == {"declared.cuda-runtime"}
 
 
+def test_a_library_that_says_no_version_is_known_by_the_wheel_that_it_still_is() -> None:
+    facts = docker_facts(ROW)
+    cudart = facts["built"]["torch"]["libraries"]["cudart"]
+    cudart["version"] = None
+    assert failed(facts) == {}
+    cudart["intact"] = False
+    assert "is not the file of a wheel" in failed(facts)["declared.cuda-runtime"]
+    cudart |= {"intact": True, "owner": "nvidia-cuda-runtime-cu12 12.8.90"}
+    assert "12.8.90" in failed(facts)["declared.cuda-runtime"]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
