@@ -15,6 +15,7 @@ from stackwright.errors import BuildError
 from stackwright.host import Secret
 from stackwright.model import Recipe
 from stackwright.progress import Event, Progress, Step, is_noise, short
+from stackwright.providers import Images
 from stackwright.render import reference, write
 from stackwright.runner import Runner
 from stackwright.vertices import own_steps
@@ -49,7 +50,7 @@ def build(
     *,
     docker: Docker,
     runner: Runner,
-    base_image: str,
+    images: Images,
     secrets: Sequence[Secret],
     proxies: Sequence[tuple[str, str]] = (),
     on_event: Callable[[Event], None],
@@ -64,7 +65,8 @@ def build(
     name = reference(recipe)
     argv = docker.command(
         "buildx", "build", "--progress=rawjson", "--provenance=false",
-        "--build-arg", f"BASE_IMAGE={base_image}", "--label", f"org.stackwright.key={recipe.key}",
+        "--label", f"org.stackwright.key={recipe.key}",
+        *(word for image in images for word in ("--build-arg", "=".join(image))),
         *(word for secret in secrets for word in ("--secret", secret.argument)),
         *(word for name, _ in proxies for word in ("--build-arg", name)),
         "--target", "final", "--tag", name, context,

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stackwright.errors import EngineError, SiteError
+from stackwright.rules.tables import Distribution
 from stackwright.runner import Runner
 
 CA_BUNDLES = (
@@ -49,12 +50,20 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """``pip``: pip's option names and their values. ``proxies``: the environment's names in lower case."""
+    """``mirror`` is Debian's, ``ubuntu`` Ubuntu's.
+
+    ``pip``: pip's option names and their values. ``proxies``: the environment's names in lower case.
+    """
 
     mirror: str | None
     ca: Path | None
     pip: tuple[tuple[str, str], ...]
     proxies: tuple[tuple[str, str], ...]
+    ubuntu: str | None = None
+
+    def mirror_of(self, os: str) -> str | None:
+        """The mirror of the distribution that a row's ``os`` is a release of."""
+        return self.ubuntu if os.startswith("ubuntu-") else self.mirror
 
 
 def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
@@ -63,6 +72,7 @@ def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
         ca=ca_bundle(environ),
         pip=pip_config(environ),
         proxies=proxies(environ),
+        ubuntu=apt_mirror(runner, environ, "ubuntu"),
     )
 
 
@@ -89,15 +99,16 @@ def checked_url(text: str, place: str) -> str:
     return text
 
 
-def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The address that the host gets its own Debian release from; other suites lie beside it."""
-    if mirror := environ.get("STACKWRIGHT_APT_MIRROR"):
-        return checked_url(mirror, "STACKWRIGHT_APT_MIRROR")
+def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ, family: str = "debian") -> str | None:
+    """The address that a host of this family gets its own release from; other suites lie beside it."""
+    name = {"debian": "STACKWRIGHT_APT_MIRROR", "ubuntu": "STACKWRIGHT_UBUNTU_MIRROR"}[family]
+    if mirror := environ.get(name):
+        return checked_url(mirror, name)
     try:
         release = platform.freedesktop_os_release()
     except OSError:
         return None
-    if release.get("ID") != "debian":
+    if release.get("ID") != family:
         return None
     asked = ["apt-get", "indextargets", "--no-release-info", "Created-By: Packages"]
     done = runner([*asked, "--format", "$(REPO_URI)|$(RELEASE)|$(COMPONENT)"], timeout=60)
@@ -194,26 +205,35 @@ def free_disk(path: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
-def apt_sources(mirror: str, suites: tuple[str, ...], components: tuple[str, ...] = ("main",)) -> str:
-    """A deb822 source. The keys are those that the image's own debian-archive-keyring brings."""
+def apt_sources(mirror: str, release: Distribution) -> str:
+    """In deb822 notation, or in lines, as the file of the release that it takes the place of.
+
+    The keys are those that the image's own package of keys brings.
+    """
+    address = checked_url(mirror, "mirror")
+    key = f"/usr/share/keyrings/{release.family}-archive-keyring.gpg"
+    components = {"debian": "main", "ubuntu": "main universe"}[release.family]
+    if release.sources.endswith(".list"):
+        lines = (f"deb [signed-by={key}] {address} {suite} {components}\n" for suite in release.suites)
+        return "".join(lines)
     return (
-        f"Types: deb\nURIs: {checked_url(mirror, 'mirror')}\nSuites: {' '.join(suites)}\n"
-        f"Components: {' '.join(components)}\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+        f"Types: deb\nURIs: {address}\nSuites: {' '.join(release.suites)}\n"
+        f"Components: {components}\nSigned-By: {key}\n"
     )
 
 
-def site_secrets(directory: Path, found: Site, suite: str) -> tuple[Secret, ...]:
+def site_secrets(directory: Path, found: Site, release: Distribution) -> tuple[Secret, ...]:
     """Write the sources of a build's secrets into a private folder (mode 0700, files 0600).
 
-    Ids: ``ca`` (PEM bundle), ``apt-sources`` (deb822), ``pip-conf``. What the site has not is left out.
+    Ids: ``ca`` (PEM bundle), ``apt-sources``, ``pip-conf``. What the site has not is left out.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     texts: dict[str, bytes] = {}
     if found.ca:
         texts["ca"] = found.ca.read_bytes()
-    if found.mirror:
-        texts["apt-sources"] = apt_sources(found.mirror, (suite,)).encode()
+    if mirror := found.mirror_of(release.id):
+        texts["apt-sources"] = apt_sources(mirror, release).encode()
     if found.pip:
         lines = (f"{key} = {value}" for key, value in found.pip)
         texts["pip-conf"] = "\n".join(("[global]", *lines, "")).encode()

@@ -21,11 +21,11 @@ from packaging.version import Version
 
 from stackwright.errors import LockError, SiteError
 from stackwright.model import Base, Cell, Lock, Package
+from stackwright.providers import PROVIDERS
 from stackwright.rules import tables
 from stackwright.rules.compiler import cuda_of, gcc_of, nvcc_in_wheels
 from stackwright.rules.wheels import MXNET_NUMPY
 from stackwright.runner import Completed, Runner
-from stackwright.suite import read_suite
 
 HEAD = "# Stackwright lock, format 1: written by `build.py lock`, not by hand."
 TOOLCHAIN = "# toolchain: compiles, and is not shipped"
@@ -52,6 +52,9 @@ def requirements(cell: Cell) -> tuple[str, ...]:
         asked.append(f"keras=={cell.keras}")
     if _leaves_cuda_to_others(cell):
         asked += tables.CUDA11_LIBRARIES
+    known = tables.distribution(cell.os)
+    if known and known.old_pip:
+        asked.append("pip")
     old_torch = cell.torch is not None and Version(cell.torch) < Version("2.1")
     # horovod #4051: later setuptools lack pkg_resources.packaging, which reads as "no CUDA support"
     asked.append("setuptools<70" if old_torch else "setuptools")
@@ -103,18 +106,15 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
     mpi = {"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]
     names = ["libc6", mpi, f"python{cell.python}"]
     if compiler:
-        names.append(f"gcc-{compiler.split('.')[0]}")
+        names.append(f"gcc-{tables.gcc_release(compiler)}")
     if cuda_of(cell) and not nvcc_in_wheels(cell):
-        names.append("nvidia-cuda-toolkit")
+        names.append(PROVIDERS[cell.provider].nvcc)
     return tuple(sorted(names))
 
 
-def make(cell: Cell, *, uv: Path, mirror: str, runner: Runner, environment: Mapping[str, str]) -> str:
+def make(cell: Cell, *, uv: Path, mirror: str | None, runner: Runner, environment: Mapping[str, str]) -> str:
     """Ask the index and the mirror; the text of the lock. What uv refuses becomes part of the text."""
-    known = tables.distribution(cell.os)
-    if known is None:
-        raise LockError(f"no distribution {cell.os!r} in the tables", place=cell.id)
-    base = read_suite(mirror, cell.os, known.suite, distribution_packages(cell))
+    base = PROVIDERS[cell.provider].state(cell, distribution_packages(cell), mirror)
     pins = ""
     for wanted, head in ((requirements(cell), ""), (toolchain(cell), f"{TOOLCHAIN}\n")):
         if not wanted:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stackwright import host, lock, resolve
-from stackwright.errors import LockError, RejectedError, StackwrightError
+from stackwright.errors import RejectedError, StackwrightError
 from stackwright.model import Cell
 from stackwright.project import Project
 from stackwright.runner import Runner
@@ -21,8 +21,6 @@ def lock_rows(
 ) -> None:
     """Write locks/<row>.txt for every wanted row. Raises the first error after the last row."""
     site = host.site(runner)
-    if not site.mirror:
-        raise LockError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
     errors: list[StackwrightError] = []
     for cell in wanted:
         rejection = resolve.check(cell)
@@ -33,7 +31,7 @@ def lock_rows(
         say(f"{cell.id}: asking for {', '.join(lock.requirements(cell))}")
         try:
             text = lock.make(
-                cell, uv=Path(sys.prefix) / "bin" / "uv", mirror=site.mirror, runner=runner,
+                cell, uv=Path(sys.prefix) / "bin" / "uv", mirror=site.mirror_of(cell.os), runner=runner,
                 environment=uv_environment(site, os.environ),
             )  # fmt: skip
             path = write(project.lock_path(cell), text)

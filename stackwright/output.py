@@ -68,11 +68,12 @@ def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
 
 def _contents(stack: Stack) -> tuple[str, ...]:
     frameworks = (f"{FRAMEWORK_TITLES[name]} {version}" for name, version in stack.frameworks)
+    state = f" ({stack.base.release} of {stack.base.date[:8]})" if stack.base.date else ""
     return (
         ", ".join((*frameworks, f"Horovod {stack.horovod}")),
         f"nvcc {stack.cuda}, CUDA runtime {stack.cuda_runtime}, cuDNN {stack.cudnn}, NCCL {stack.nccl}",
         f"for GPUs {' '.join(stack.gpu_arch)}",
-        f"{stack.os} ({stack.base.release} of {stack.base.date[:8]}), {stack.flavour}",
+        f"{stack.os}{state}, {stack.flavour}",
         f"Python {stack.python}, gcc {stack.gcc}, {stack.mpi.flavour} {stack.mpi.version}",
     )
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stackwright import base, convert, host, record
+from stackwright import convert, host, record
 from stackwright.build import Built, build
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Mount
@@ -22,7 +22,9 @@ from stackwright.model import Check, Outcome, Tier, Verdict
 from stackwright.probe import Probed, probe_image, run_image_tests
 from stackwright.progress import short
 from stackwright.project import sources
+from stackwright.providers import PROVIDERS, Images, Means
 from stackwright.record import Phase, Record
+from stackwright.rules import tables
 from stackwright.runner import Completed
 
 BUILD_NEEDS = 25 * 10**9
@@ -60,31 +62,31 @@ def _base(job: Job, current: Record) -> Record:
 
 
 def _base_done(job: Job, current: Record) -> bool:
-    locked = job.row.stack.base
-    return _build_done(job, current) or engine.image_exists(
-        job.docker, base.reference(locked.os, locked.date)
-    )
+    stack = job.row.stack
+    wanted = PROVIDERS[stack.provider].wanted(stack)
+    return _build_done(job, current) or all(engine.image_exists(job.docker, name) for _, name in wanted)
 
 
-def _ensure_base(job: Job) -> str:
-    locked, say = job.row.stack.base, job.display.say
-    return base.ensure(locked, docker=job.docker, runner=job.runner, mirror=job.site.mirror, say=say)
+def _ensure_base(job: Job) -> Images:
+    stack = job.row.stack
+    means = Means(docker=job.docker, runner=job.runner, site=job.site, say=job.display.say)
+    return PROVIDERS[stack.provider].ensure(stack, means)
 
 
 def _build(job: Job, current: Record) -> Record:
-    base_image = _ensure_base(job)
+    images = _ensure_base(job)
     with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
         built = build(
             job.row.recipe,
             job.folder,
             docker=job.docker,
             runner=job.runner,
-            base_image=base_image,
-            secrets=host.site_secrets(Path(private), job.site, job.row.stack.base.suite),
+            images=images,
+            secrets=host.site_secrets(Path(private), job.site, tables.known(job.row.stack.os)),
             proxies=job.site.proxies,
             on_event=lambda event: job.display.event(job.id, event),
         )
-    current = _with_image(job, replace(current, steps=recorded_steps(built)), base_image)
+    current = _with_image(job, replace(current, steps=recorded_steps(built)), images)
     return _tried_on_gpu(job, current) if _wants_gpu(job) else current
 
 
@@ -107,10 +109,11 @@ def _build_done(job: Job, current: Record) -> bool:
     return current.image is not None and found is not None and found["Id"] == current.image.id
 
 
-def _with_image(job: Job, current: Record, base_image: str) -> Record:
+def _with_image(job: Job, current: Record, images: Images) -> Record:
     found = engine.inspect(job.docker, job.reference)
     assert found is not None, "a build that ended well left no image"
-    image = record.Image(reference=job.reference, id=found["Id"], bytes=found["Size"], base=base_image)
+    base = engine.with_digest(job.docker, images[0][1])
+    image = record.Image(reference=job.reference, id=found["Id"], bytes=found["Size"], base=base)
     layers = tuple(
         record.Layer(created_by=layer.created_by[:120], what=_purpose(layer.created_by), bytes=layer.size)
         for layer in engine.layers(job.docker, job.reference)

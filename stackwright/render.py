@@ -14,6 +14,7 @@ import jinja2
 from stackwright.lock import pins, toolchain_pins
 from stackwright.model import Mpi, Recipe, Stack
 from stackwright.patches import Series
+from stackwright.providers import PROVIDERS
 from stackwright.rules import tables
 
 BAKE_FILE = "docker-bake.json"
@@ -184,16 +185,19 @@ def dockerfile_literal(value: str) -> str:
 
 
 def _values(stack: Stack, row_json: str, wheel_key: str) -> dict[str, Any]:
-    known = tables.distribution(stack.os)
-    assert known is not None, "resolve rejects an unknown distribution"
-    gcc_major = stack.gcc.split(".")[0]
+    known, provider = tables.known(stack.os), PROVIDERS[stack.provider]
     return {
         "stack": stack,
-        "base_image": known.image,
+        "os": known,
+        "images": dict(provider.images(stack)),
         "base_template": f"base.{stack.provider}.j2",
-        "packages": _packages(stack, known, gcc_major),
-        "gcc_major": gcc_major,
-        "cuda_home": "/opt/cuda" if stack.lock.toolchain else "/usr",
+        "packages": _packages(stack, known),
+        "python": _python(stack, known),
+        "gcc_release": tables.gcc_release(stack.gcc),
+        "cuda_home": "/opt/cuda" if stack.lock.toolchain else provider.cuda_home,
+        "cuda_folder": provider.copies(stack),
+        "apt_sections": provider.sections,
+        "own_sources": provider.own_sources,
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
         "arch_flags": " ".join(tables.CPU_FLAGS),
         "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
@@ -210,16 +214,23 @@ def require_cuda(cuda: str) -> str:
     return f"cuda>={major}.0,driver>={dict(tables.DRIVER_FLOOR)[major]}"
 
 
-def _packages(stack: Stack, known: tables.Distribution, gcc_major: str) -> dict[str, tuple[str, ...]]:
+def _python(stack: Stack, known: tables.Distribution) -> str:
+    """The program, whose name is also the head of its packages': the distribution's own is python3."""
+    minor = ".".join(stack.python.split(".")[:2])
+    return "python3" if minor == known.python else f"python{minor}"
+
+
+def _packages(stack: Stack, known: tables.Distribution) -> dict[str, tuple[str, ...]]:
     """The distribution's packages of each stage, sorted so that equal sets give equal text."""
-    compiler = (f"g++-{gcc_major}", f"gcc-{gcc_major}", "python3-dev")
+    python, gcc = _python(stack, known), tables.gcc_release(stack.gcc)
+    compiler = (f"g++-{gcc}", f"gcc-{gcc}", f"{python}-dev")
     mpi: Mpi = stack.mpi
-    toolkit = () if stack.lock.toolchain else ("nvidia-cuda-toolkit",)
+    toolkit = () if stack.lock.toolchain else PROVIDERS[stack.provider].installs
+    tools = (*toolkit, "ccache", "cmake", "make", "patch")
     fabric = ("ibverbs-providers", "libibverbs1", known.package("librdmacm1"), "libucx0", "ucx-utils")
-    return {
-        "base": ("ca-certificates", "python3", "python3-venv"),
-        "toolchain": tuple(
-            sorted((*compiler, *MPI_COMPILE[mpi.flavour], *toolkit, "ccache", "cmake", "make", "patch"))
-        ),
-        "runtime": tuple(sorted((*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, *SSH_AND_INIT))),
+    stages = {
+        "base": ("ca-certificates", python, f"{python}-venv"),
+        "toolchain": (*compiler, *MPI_COMPILE[mpi.flavour], *tools),
+        "runtime": (*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, *SSH_AND_INIT),
     }
+    return {stage: tuple(sorted(set(names) - set(known.lacks))) for stage, names in stages.items()}

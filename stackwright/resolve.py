@@ -8,7 +8,8 @@ from dataclasses import replace
 from stackwright.lock import request
 from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
 from stackwright.patches import Series
-from stackwright.rules import CellRule, Clash, LockRule
+from stackwright.providers import PROVIDERS
+from stackwright.rules import CellRule, Clash, LockRule, tables
 from stackwright.rules.cell import CELL_RULES, cuda_of, first_clash, gcc_of
 from stackwright.rules.lock import LOCK_RULES, brought
 from stackwright.rules.near import changes, nearest
@@ -64,7 +65,7 @@ def nccl_code(version: str) -> int:
 
 def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
     distro = {package.name: upstream(package.version) for package in lock.base.packages}
-    gcc = distro[f"gcc-{str(gcc_of(cell)).split('.')[0]}"]
+    gcc = distro[f"gcc-{tables.gcc_release(str(gcc_of(cell)))}"]
     frameworks = tuple(
         (name, version) for name in FRAMEWORKS if (version := lock.version(PACKAGE_OF[name])) is not None
     )
@@ -76,7 +77,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         os=cell.os,
         base=lock.base,
         python=distro[f"python{cell.python}"],
-        cuda=".".join(_nvcc(lock, distro).split(".")[:2]),
+        cuda=".".join(_nvcc(cell, lock, distro).split(".")[:2]),
         cuda_runtime=_only(lock, "cuda-runtime"),
         cudnn=_only(lock, "cudnn"),
         nccl=nccl,
@@ -93,9 +94,9 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
     )
 
 
-def _nvcc(lock: Lock, distro: Mapping[str, str]) -> str:
+def _nvcc(cell: Cell, lock: Lock, distro: Mapping[str, str]) -> str:
     in_wheels = next((p.version for p in lock.toolchain if p.name == "nvidia-cuda-nvcc"), None)
-    return in_wheels or distro["nvidia-cuda-toolkit"]
+    return in_wheels or distro[PROVIDERS[cell.provider].nvcc]
 
 
 def _only(lock: Lock, component: str) -> str:

@@ -84,7 +84,9 @@ Id = Annotated[
 ]
 Provider = Annotated[
     Literal["debian", "nvidia"],
-    Field(description="Where the base comes from: the distribution's mirror, or NVIDIA's CUDA images."),
+    Field(
+        description="Where the base comes from: Debian's mirror, or a registry with Ubuntu and nvidia/cuda."
+    ),
 ]
 Os = Annotated[
     Literal[

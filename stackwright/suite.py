@@ -14,8 +14,9 @@ from urllib.error import URLError
 
 from stackwright.errors import LockError, SiteError
 from stackwright.model import Base, Package
+from stackwright.rules.tables import Distribution
 
-COMPONENTS = ("main", "contrib", "non-free")
+COMPONENTS = {"debian": ("main", "contrib", "non-free"), "ubuntu": ("main", "universe")}
 TIMEOUT = 60  # seconds without an answer
 
 
@@ -56,27 +57,33 @@ def read_release(mirror: str, suite: str) -> Release:
     )
 
 
-def read_suite(mirror: str, os: str, suite: str, wanted: Iterable[str]) -> Base:
-    """The state of a suite on the mirror; LockError when a wanted package is not in it.
+def read_suite(mirror: str, known: Distribution, wanted: Iterable[str]) -> Base:
+    """The state of a release on the mirror; LockError when a wanted package is not in it.
 
     Each index is compared with the sha256 that the Release file names. The signature of that file is
-    checked where it counts: by apt and mmdebstrap, when the base is made.
+    checked where it counts: by apt and mmdebstrap, when the base is made. Date and digest are those of the
+    last of its suites, the one that moves.
     """
-    release = read_release(mirror, suite)
-    digests = dict(release.indexes)
     versions: dict[str, str] = {}
-    for component in COMPONENTS:
-        path = f"{component}/binary-amd64/Packages.xz"
-        packed = fetch(f"{mirror.rstrip('/')}/dists/{suite}/{path}")
-        if hashlib.sha256(packed).hexdigest() != digests.get(path):
-            raise SiteError(f"{path} of {suite} is not the file that Release names", hint="try again later")
-        versions.update(_versions(lzma.decompress(packed).decode()))
+    for suite in known.suites:
+        release = read_release(mirror, suite)
+        digests = dict(release.indexes)
+        for component in COMPONENTS[known.family]:
+            path = f"{component}/binary-amd64/Packages.xz"
+            packed = fetch(f"{mirror.rstrip('/')}/dists/{suite}/{path}")
+            if hashlib.sha256(packed).hexdigest() != digests.get(path):
+                raise SiteError(
+                    f"{path} of {suite} is not the file that Release names", hint="try again later"
+                )
+            versions.update(_versions(lzma.decompress(packed).decode()))
     missing = sorted(set(wanted) - versions.keys())
     if missing:
-        raise LockError(f"{suite} has no package {', '.join(missing)}", hint="correct the row's versions")
+        raise LockError(
+            f"{known.suite} has no package {', '.join(missing)}", hint="correct the row's versions"
+        )
     return Base(
-        os=os,
-        suite=suite,
+        os=known.id,
+        suite=known.suite,
         release=release.version,
         date=release.date,
         digest=release.digest,

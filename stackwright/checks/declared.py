@@ -6,10 +6,11 @@ import re
 
 from stackwright.checks.rule import Facts, Finding, Rule, finding, listed, same, take
 from stackwright.model import Stack, Tier
+from stackwright.rules import covers
 from stackwright.suite import upstream
 
 UNLOCKED = frozenset({"horovod", "pip"})
-"""In the image but not in the lock: Horovod is compiled here, pip comes with the venv."""
+"""In the image, and need not be in the lock: Horovod is compiled here, pip comes with the venv."""
 
 
 def normal(name: str) -> str:
@@ -62,7 +63,7 @@ def packages(stack: Stack, facts: Facts) -> Finding:
     found = {
         normal(name): version
         for name, version in take(facts, "system", "python_packages").items()
-        if normal(name) not in UNLOCKED
+        if normal(name) in locked or normal(name) not in UNLOCKED
     }
     problems = [
         f"{name} is {found.get(name, 'absent')}, the lock has {locked.get(name, 'none')}"
@@ -73,7 +74,7 @@ def packages(stack: Stack, facts: Facts) -> Finding:
 
 
 def distribution(stack: Stack, facts: Facts) -> Finding:
-    """Those of the lock that are in the image, by the version of their project.
+    """Those of the lock that are in the image, by the version of their project, as exactly as it is known.
 
     A mirror has only the last point release, whose packages differ from the locked ones in the
     distribution's own revision (security fixes). The project's version is what a row declares.
@@ -85,7 +86,7 @@ def distribution(stack: Stack, facts: Facts) -> Finding:
     problems = [
         f"{package.name} is {found[package.name]}, the lock has {package.version}"
         for package in present
-        if upstream(found[package.name]) != upstream(package.version)
+        if not covers(upstream(package.version), upstream(found[package.name]))
     ]
     return finding(problems, listed(f"{package.name} {found[package.name]}" for package in present))
 

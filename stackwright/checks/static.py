@@ -10,6 +10,7 @@ from typing import Any
 from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, finding, listed, numbers, same, take
 from stackwright.model import Stack, Tier
 from stackwright.render import declared
+from stackwright.rules import tables
 
 PROVIDER_LABEL = "org.stackwright.provider"
 ROW_LABEL = "org.stackwright.row"
@@ -133,7 +134,8 @@ def rdma(stack: Stack, facts: Facts) -> Finding:
     fabric = take(facts, "system", "fabric")
     problems = [] if fabric["ibverbs"] else ["the loader knows no libibverbs.so.1"]
     problems += [] if fabric["providers"] else ["there is no provider of libibverbs"]
-    problems += [] if fabric["ucx"] else ["there is no libucp.so (UCX)"]
+    packaged = "libucx0" not in tables.known(stack.os).lacks
+    problems += [] if fabric["ucx"] or not packaged else ["there is no libucp.so (UCX)"]
     return finding(problems, f"{len(fabric['providers'])} providers")
 
 

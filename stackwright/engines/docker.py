@@ -146,6 +146,12 @@ def image_exists(docker: Docker, image: str) -> bool:
     return inspect(docker, image) is not None
 
 
+def with_digest(docker: Docker, image: str) -> str:
+    """The image's name and the digest that a registry knows it by; the name alone where none does."""
+    digests = (inspect(docker, image) or {}).get("RepoDigests") or ()
+    return "@".join((image, *(digest.partition("@")[2] for digest in digests[:1])))
+
+
 def tag(docker: Docker, image: str, name: str) -> None:
     repository, _, version = name.rpartition(":")
     if not repository or "/" in version:

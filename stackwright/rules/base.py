@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stackwright.model import Cell
-from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, tables
+from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, tables
 from stackwright.rules.compiler import CUDA, nvcc_in_wheels
 from stackwright.rules.tables import as_numbers
 from stackwright.rules.wheels import INDEX, MXNET, TENSORFLOW, TORCH, wheel
@@ -22,14 +22,15 @@ def _os(cell: Cell) -> Answer:
 
 
 def _nvidia_image(cell: Cell) -> Answer:
-    name = cell.os.removeprefix("ubuntu-")
-    made = dict(tables.NVIDIA_IMAGES).get(name, "").split()
-    if cell.provider != "nvidia" or cell.cuda is None or not made:
+    made = tables.nvidia_tags(cell.os)
+    if cell.provider != "nvidia" or not made:
         return Said.SILENT
-    if ".".join(cell.cuda.split(".")[:2]) in made:
+    if cell.cuda and tables.nvidia_tag(cell.os, cell.cuda):
         return Said.FITS
-    reason = f"NVIDIA made devel images on Ubuntu {name} for CUDA {', '.join(made)}"
-    return Clash(values=(("cuda", cell.cuda), ("os", cell.os)), reason=reason)
+    reason = f"NVIDIA made devel images on {cell.os} for CUDA {', '.join(made)}"
+    if cell.cuda is None:
+        reason = f"the row names no release of CUDA to take nvcc from; {reason}"
+    return Clash(values=(("cuda", cell.cuda or "none"), ("os", cell.os)), reason=reason)
 
 
 def _python_os(cell: Cell) -> Answer:
@@ -81,14 +82,14 @@ def _mpi_os(cell: Cell) -> Answer:
 
 def _glibc(cell: Cell) -> Answer:
     known = tables.distribution(cell.os)
-    wheels = [
+    asked = [
         (name, version, found)
         for name, table in (("torch", TORCH), ("tensorflow", TENSORFLOW), ("mxnet", MXNET))
         if (version := getattr(cell, name)) and (found := wheel(table, version))
     ]
-    if known is None or not wheels:
+    if known is None or not asked:
         return Said.SILENT
-    for name, version, found in wheels:
+    for name, version, found in asked:
         if as_numbers(found.glibc) > as_numbers(known.glibc):
             needed = found.glibc.replace(".", "_")
             reason = f"the wheel is tagged manylinux_{needed}, and {cell.os} has glibc {known.glibc}"
@@ -96,22 +97,12 @@ def _glibc(cell: Cell) -> Answer:
     return Said.FITS
 
 
-def _provider(cell: Cell) -> Answer:
-    if cell.provider == "debian":
-        return Said.FITS
-    reason = "this release renders and builds the debian provider only"
-    return Clash(values=(("provider", cell.provider),), reason=reason)
-
-
-def _horovod(cell: Cell) -> Answer:
-    if cell.horovod == horovod.RELEASE:
-        return Said.FITS
-    reason = f"patches/horovod is for {horovod.RELEASE}"
-    return Clash(values=(("horovod", cell.horovod),), reason=reason)
-
-
 def _rule(
-    name: str, fields: tuple[str, ...], source: str, ask: Callable[[Cell], Answer], says: str
+    name: str,
+    fields: tuple[str, ...],
+    source: str,
+    ask: Callable[[Cell], Answer],
+    says: str,
 ) -> CellRule:
     return CellRule(name=name, about=About.BASE, fields=fields, source=source, ask=ask, says=says)
 
@@ -150,22 +141,4 @@ RULES = (
         "the debian provider takes nvcc from the distribution, or from NVIDIA's wheels",
     ),
     _rule("mpi-os", ("mpi", "os"), PACKAGED, _mpi_os, "the image takes its MPI from the distribution"),
-)
-
-HOROVOD = CellRule(
-    name="horovod",
-    about=About.RELEASE,
-    fields=("horovod",),
-    ask=_horovod,
-    source="patches/horovod/series.yaml",
-    says="the patches are for one release of Horovod",
-)
-
-PROVIDER = CellRule(
-    name="provider",
-    about=About.RELEASE,
-    fields=("provider",),
-    ask=_provider,
-    source="stackwright/rules/base.py",
-    says="what this release can build, whatever the stack",
 )

@@ -10,15 +10,7 @@ from stackwright.model import Cell
 from stackwright.rules import CellRule, Clash, base, compiler, frameworks, release
 from stackwright.rules.compiler import cuda_of, gcc_of
 
-CELL_RULES = (
-    *frameworks.RULES,
-    *compiler.RULES,
-    *frameworks.LATER,
-    *base.RULES,
-    base.HOROVOD,
-    release.UNPATCHED,
-    base.PROVIDER,
-)
+CELL_RULES = (*frameworks.RULES, *compiler.RULES, *frameworks.LATER, *base.RULES, *release.RULES)
 
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:

@@ -67,20 +67,8 @@ def _tables() -> Iterable[str]:
     yield _table(("framework", "from", "why", "source"), horovod.UNPATCHED)
     yield f"## Distributions\n\nSources: {tables.DEBIAN}; {tables.UBUNTU}.\n"
     yield _table(
-        ("os", "provider", "glibc", "Python", "gcc", "CUDA", "Open MPI", "MPICH"),
-        [
-            (
-                d.id,
-                d.provider,
-                d.glibc,
-                " ".join((d.python, *d.pythons)),
-                " ".join(d.gcc),
-                d.cuda,
-                d.openmpi,
-                d.mpich,
-            )
-            for d in tables.DISTRIBUTIONS
-        ],
+        ("os", "provider", "glibc", "Python", "gcc", "CUDA", "Open MPI", "MPICH", "CMake"),
+        [_distribution(one) for one in tables.DISTRIBUTIONS],
     )
     yield f"## NVIDIA's images\n\nSource: {tables.NVIDIA_TAGS}.\n"
     yield _table(("Ubuntu", "CUDA"), tables.NVIDIA_IMAGES)
@@ -96,7 +84,7 @@ def _tables() -> Iterable[str]:
 
 def _distribution(one: tables.Distribution) -> tuple[object, ...]:
     pythons, compilers = " ".join((one.python, *one.pythons)), " ".join(one.gcc)
-    return one.id, one.provider, one.glibc, pythons, compilers, one.cuda, one.openmpi, one.mpich
+    return one.id, one.provider, one.glibc, pythons, compilers, one.cuda, one.openmpi, one.mpich, one.cmake
 
 
 def _table(headings: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:

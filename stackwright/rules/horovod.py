@@ -13,6 +13,9 @@ from packaging.specifiers import SpecifierSet
 RELEASE = "0.28.1"
 """What patches/horovod is for."""
 
+CMAKE = ("3.13", "horovod 0.28.1, docs/install.rst")
+"""The oldest CMake that builds it."""
+
 FLOORS = (
     # since which Horovod, field, lowest release, source
     ("0.20", "python", "3.6", "horovod 0.20.3, setup.py: python_requires"),
@@ -110,9 +113,7 @@ ADVICE = (
     ),
     _advice("setuptools before 70", "horovod #4051", torch="<2.1"),
     _advice("numpy before 1.24", "apache/mxnet: numpy.bool", mxnet=">=1"),
-    _advice(
-        "the package with a GPU is tensorflow-gpu", "horovod, docker-compose.test.yml", tensorflow="<2.11.1"
-    ),
+    _advice("the package with a GPU is tensorflow-gpu", "TensorFlow 2.1.0, release notes", tensorflow="<2.1"),
     _advice("CMake 4: CMAKE_POLICY_VERSION_MINIMUM=3.5", "horovod master 092e5f50 (#4310)"),
     _advice(
         "HOROVOD_WITH_x=1 or HOROVOD_WITHOUT_x=1 for each framework and controller; no build isolation",

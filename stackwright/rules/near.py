@@ -13,8 +13,9 @@ from stackwright.rules.partial import Partial
 from stackwright.rules.tables import as_numbers
 
 MIND = {
-    "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4, "horovod": 2.5,
-    "torch": 3.1, "tensorflow": 3.2, "mxnet": 3.3, "keras": 1.5, "cudnn": 1.5, "gpu_arch": 1.2,
+    "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4,
+    "horovod": 2.5, "torch": 3.1, "tensorflow": 3.2, "mxnet": 3.3, "keras": 1.5, "cudnn": 1.5,
+    "gpu_arch": 1.2,
 }  # fmt: skip
 """How little people like to give way in a field. The search chooses in this order: what others hang on
 first. What is not here is never changed."""
@@ -97,7 +98,7 @@ def _others(cell: Cell, field: str, present: Any) -> list[Any]:
     if field == "mpi":
         versions = dict.fromkeys(getattr(d, present.flavour) for d in tables.DISTRIBUTIONS)
         return [Mpi(flavour=present.flavour, version=one) for one in versions if one != present.version]
-    if field in ("cudnn", "keras"):
+    if field in ("cudnn", "nccl", "keras"):
         return [None] if present else []
     others = [value for value in KNOWN[field] if value != present]
     if field in ("os", "provider") or present is None:
@@ -132,7 +133,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "python": _releases(*((d.python, *d.pythons) for d in tables.DISTRIBUTIONS)),
     "gcc": _releases(*(d.gcc for d in tables.DISTRIBUTIONS)),
     "cuda": _releases(
-        *(tuple(made.split()) for _, made in tables.NVIDIA_IMAGES),
+        *(tuple(".".join(tag.split(".")[:2]) for tag in made.split()) for _, made in tables.NVIDIA_IMAGES),
         tuple(d.cuda for d in tables.DISTRIBUTIONS if d.cuda),
     ),
     "horovod": (horovod.RELEASE,),

@@ -1,10 +1,23 @@
-"""Rules about this release: what Horovod could be compiled against if somebody wrote the patch for it."""
+"""Rules about this release: what it cannot build, though somebody could write what it takes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from packaging.specifiers import SpecifierSet
+
 from stackwright.model import FRAMEWORKS, Cell
-from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod
+from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod, tables, wheels
+from stackwright.rules.base import PACKAGED
+from stackwright.rules.compiler import CUDA, cuda_of
 from stackwright.rules.tables import as_numbers
+
+
+def _horovod(cell: Cell) -> Answer:
+    if cell.horovod == horovod.RELEASE:
+        return Said.FITS
+    reason = f"patches/horovod is for {horovod.RELEASE}"
+    return Clash(values=(("horovod", cell.horovod),), reason=reason)
 
 
 def _unpatched(cell: Cell) -> Answer:
@@ -19,11 +32,83 @@ def _unpatched(cell: Cell) -> Answer:
     return Said.FITS
 
 
-UNPATCHED = CellRule(
-    name="horovod-patch",
-    about=About.RELEASE,
-    fields=("horovod", *FRAMEWORKS),
-    ask=_unpatched,
-    source="; ".join(dict.fromkeys(row[3] for row in horovod.UNPATCHED)),
-    says="Horovod compiles against a framework as released, or by a patch that is here",
+def _cuda_wheels(cell: Cell) -> Answer:
+    cuda = cuda_of(cell)
+    if cuda is None:
+        return Said.SILENT
+    if as_numbers(cuda) >= as_numbers(wheels.FIRST_CUDA):
+        return Said.FITS
+    reason = f"the package index has the libraries of CUDA from {wheels.FIRST_CUDA} on"
+    return Clash(values=(("cuda", cuda),), reason=reason)
+
+
+def _wheels_only(name: str) -> Callable[[Cell], Answer]:
+    def ask(cell: Cell) -> Answer:
+        version = getattr(cell, name)
+        if version is None:
+            return Said.SILENT
+        for field, releases, python, what in wheels.SOURCE_ONLY:
+            spared = field != name or (python and as_numbers(cell.python) > as_numbers(python))
+            if not spared and SpecifierSet(releases).contains(version):
+                also = (("python", cell.python),) if python else ()
+                reason = f"the package index has no wheel of {what}"
+                return Clash(values=((name, version), *also), reason=reason)
+        return Said.FITS
+
+    return ask
+
+
+def _tools_os(cell: Cell) -> Answer:
+    known = tables.distribution(cell.os)
+    if known is None:
+        return Said.SILENT
+    lacking = ["tini"] if "tini" in known.lacks else []
+    if as_numbers(known.cmake) < as_numbers(horovod.CMAKE[0]):
+        lacking.append(f"CMake {horovod.CMAKE[0]} (it has {known.cmake})")
+    if not lacking:
+        return Said.FITS
+    return Clash(values=(("os", cell.os),), reason=f"{cell.os} packages no {' and no '.join(lacking)}")
+
+
+def _rule(
+    name: str, fields: tuple[str, ...], source: str, ask: Callable[[Cell], Answer], says: str
+) -> CellRule:
+    return CellRule(name=name, about=About.RELEASE, fields=fields, source=source, ask=ask, says=says)
+
+
+UV = "the package index, asked by uv for wheels alone (2026-11-20)"
+
+UNPATCHED = _rule(
+    "horovod-patch",
+    ("horovod", *FRAMEWORKS),
+    "; ".join(dict.fromkeys(row[3] for row in horovod.UNPATCHED)),
+    _unpatched,
+    "Horovod compiles against a framework as released, or by a patch that is here",
+)
+
+RULES = (
+    _rule(
+        "horovod",
+        ("horovod",),
+        "patches/horovod/series.yaml",
+        _horovod,
+        "the patches are for one release of Horovod",
+    ),
+    UNPATCHED,
+    _rule("cuda-wheels", CUDA, UV, _cuda_wheels, "the image takes CUDA's libraries from the package index"),
+    _rule("nccl-wheel", ("nccl",), UV, _wheels_only("nccl"), "a lock takes wheels alone"),
+    _rule(
+        "tensorflow-wheels",
+        ("tensorflow", "python"),
+        UV,
+        _wheels_only("tensorflow"),
+        "a lock takes wheels alone, and so does what TensorFlow requires",
+    ),
+    _rule(
+        "tools-os",
+        ("os",),
+        f"{PACKAGED}; {horovod.CMAKE[1]}",
+        _tools_os,
+        "the image takes its init, and Horovod's build its CMake, from the distribution",
+    ),
 )

@@ -169,6 +169,17 @@ MXNET_NUMPY = "1.24"
 MXNET_HEADERS = ("1.5.1", "1.6.0", "1.7.0", "1.7.0.post1")
 """These wheels lack the MKLDNN headers that Horovod's extension includes."""
 
+FIRST_CUDA = "11.0"
+"""The first release whose libraries the index has as wheels (nvidia-…-cu11)."""
+
+SOURCE_ONLY = (
+    # field, its releases, newest Python that it holds for (empty: every one), what has no wheel
+    ("tensorflow", ">=2.4,<2.6", "", "termcolor 1.1, which it requires"),
+    ("tensorflow", ">=2.6,<2.7", "", "clang 5, which it requires"),
+    ("tensorflow", ">=2.12,<2.13", "3.8", "jax for Python 3.8, which it requires"),
+    ("nccl", "<2.13", "", "NCCL before 2.13"),
+)
+
 TORCH_NEW_ABI = "2.7"
 """The first PyTorch whose wheels on the index use the C++11 ABI."""
 TENSORFLOW_NEW_ABI = "2.9"

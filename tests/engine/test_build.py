@@ -46,9 +46,8 @@ def solve(docker: Docker, runner: Runner, tiny: str, tmp_path: Path) -> Solve:
         made = recipe(dockerfile, salt)
         seen = events if events is not None else []
         return build(
-            made, tmp_path / "out", docker=docker, runner=runner, base_image=tiny, secrets=secrets,
-            proxies=proxies,
-            on_event=seen.append,
+            made, tmp_path / "out", docker=docker, runner=runner, images=(("BASE_IMAGE", tiny),),
+            secrets=secrets, proxies=proxies, on_event=seen.append,
         )  # fmt: skip
 
     return run

@@ -56,7 +56,8 @@ def solve(
 ) -> Record:
     shown = display or Display(Console(file=io.StringIO()))
     done = build(
-        made, folder / made.key, docker=docker, runner=runner, base_image=TINY, secrets=(),
+        made, folder / made.key, docker=docker, runner=runner, images=(("BASE_IMAGE", TINY),),
+        secrets=(),
         on_event=lambda event: shown.event(made.id, event),
     )  # fmt: skip
     return replace(built(row=made.id), steps=recorded_steps(done))

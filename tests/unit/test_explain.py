@@ -14,6 +14,7 @@ from stackwright.errors import UsageError
 from stackwright.explain import Explanation, Question, explain, question
 from stackwright.model import Cell, Mpi
 from stackwright.resolve import check
+from stackwright.rules import About
 from stackwright.rules.cell import CELL_RULES
 from stackwright.rules.document import markdown
 from stackwright.rules.near import nearest
@@ -53,7 +54,9 @@ def test_the_oldest_row_is_told_all_that_is_impossible() -> None:
     told = {one.rule: one.clash.reason for one in ask(*OLDEST).asked if one.clash}
     assert "torch 1.3.0 was built for CUDA 10.1, others for 9.2 and 10.0" in told["torch-cuda"]
     assert told["horovod-floor"].endswith("python 3.6, gcc 5, tensorflow 1.15, torch 1.5 or later")
-    assert list(told)[-1] == "provider"
+    assert told["nccl-wheel"].endswith("no wheel of NCCL before 2.13")
+    assert told["cuda-wheels"].endswith("the libraries of CUDA from 11.0 on")
+    assert list(told)[-1] == "tools-os"
 
 
 def test_the_oldest_row_needs_an_older_torch_and_no_more_with_the_horovod_of_its_time() -> None:
@@ -64,7 +67,7 @@ def test_the_oldest_row_needs_an_older_torch_and_no_more_with_the_horovod_of_its
 
 def test_the_search_for_the_oldest_row_stays_small() -> None:
     asked = question(CELL, OLDEST)
-    anywhere = tuple(rule for rule in CELL_RULES if rule.name != "provider")
+    anywhere = tuple(rule for rule in CELL_RULES if rule.about is not About.RELEASE)
     for rules in (CELL_RULES, anywhere):
         found = nearest(asked.cell, rules)
         assert found

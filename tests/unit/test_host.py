@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from stackwright import host
 from stackwright.errors import SiteError
+from stackwright.rules import tables
+from stackwright.runner import Runner
 
 MIRROR = "http://mirror.example/debian"
+TRIXIE, FOCAL, NOBLE = (tables.known(os) for os in ("debian-13", "ubuntu-20.04", "ubuntu-24.04"))
 
 
 def _site(**values: object) -> host.Site:
@@ -67,17 +70,38 @@ def test_what_is_no_plain_address_is_refused(address: str) -> None:
 @given(st.text())
 def test_no_text_can_add_a_line_to_apt_sources(text: str) -> None:
     try:
-        sources = host.apt_sources(f"http://mirror.example/{text}", ("trixie",))
+        address = f"http://mirror.example/{text}"
+        sources = host.apt_sources(address, TRIXIE) + host.apt_sources(address, FOCAL)
     except SiteError:
         return
-    assert len(sources.splitlines()) == 5
+    assert len(sources.splitlines()) == 5 + 3
 
 
 def test_apt_sources() -> None:
-    assert host.apt_sources(MIRROR, ("trixie", "trixie-updates"), ("main", "contrib")) == (
-        f"Types: deb\nURIs: {MIRROR}\nSuites: trixie trixie-updates\nComponents: main contrib\n"
+    assert host.apt_sources(MIRROR, TRIXIE) == (
+        f"Types: deb\nURIs: {MIRROR}\nSuites: trixie\nComponents: main\n"
         "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
     )
+
+
+def test_apt_sources_are_in_the_notation_of_the_file_that_they_stand_for() -> None:
+    key = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+    assert FOCAL.sources == "/etc/apt/sources.list"
+    assert host.apt_sources(MIRROR, FOCAL) == "".join(
+        f"deb [signed-by={key}] {MIRROR} {suite} main universe\n"
+        for suite in ("focal", "focal-security", "focal-updates")
+    )
+    assert NOBLE.sources.endswith("/ubuntu.sources")
+    assert "\nSuites: noble noble-security noble-updates\n" in host.apt_sources(MIRROR, NOBLE)
+
+
+def test_each_distribution_has_its_own_mirror(tmp_path: Path) -> None:
+    site = _site(mirror=MIRROR, ubuntu="http://mirror.example/ubuntu")
+    (secret,) = host.site_secrets(tmp_path, site, FOCAL)
+    assert secret.path.read_text().count("http://mirror.example/ubuntu ") == 3
+    assert host.site_secrets(tmp_path, _site(mirror=MIRROR), FOCAL) == ()
+    named = {"STACKWRIGHT_UBUNTU_MIRROR": MIRROR}
+    assert host.apt_mirror(Runner(), named, "ubuntu") == MIRROR
 
 
 # -- certificates ----------------------------------------------------------------------------------
@@ -180,10 +204,10 @@ def test_secrets_are_private_and_hold_what_the_site_has(tmp_path: Path) -> None:
     bundle.write_bytes(b"PEM")
     site = _site(mirror=MIRROR, ca=bundle, pip=(("index-url", "https://index.example/simple"),))
     folder = tmp_path / "private"
-    secrets = host.site_secrets(folder, site, "trixie")
+    secrets = host.site_secrets(folder, site, TRIXIE)
     assert {secret.id: secret.path.read_text() for secret in secrets} == {
         "ca": "PEM",
-        "apt-sources": host.apt_sources(MIRROR, ("trixie",)),
+        "apt-sources": host.apt_sources(MIRROR, TRIXIE),
         "pip-conf": "[global]\nindex-url = https://index.example/simple\n",
     }
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -192,7 +216,7 @@ def test_secrets_are_private_and_hold_what_the_site_has(tmp_path: Path) -> None:
 
 
 def test_a_site_without_anything_has_no_secrets(tmp_path: Path) -> None:
-    assert host.site_secrets(tmp_path / "private", _site(), "trixie") == ()
+    assert host.site_secrets(tmp_path / "private", _site(), TRIXIE) == ()
 
 
 def test_a_file_planted_under_a_secrets_name_is_not_written_through(tmp_path: Path) -> None:
@@ -201,7 +225,7 @@ def test_a_file_planted_under_a_secrets_name_is_not_written_through(tmp_path: Pa
     folder = tmp_path / "private"
     folder.mkdir()
     (folder / "apt-sources").symlink_to(victim)
-    host.site_secrets(folder, _site(mirror=MIRROR), "trixie")
+    host.site_secrets(folder, _site(mirror=MIRROR), TRIXIE)
     assert victim.read_text() == "untouched"
 
 

@@ -47,10 +47,33 @@ UBUNTU = {
     "provider": "nvidia", "os": "ubuntu-20.04", "python": "3.8", "cuda": "11.8", "gcc": "9",
     "mpi": Mpi(flavour="openmpi", version="4.0"), "torch": None,
 }  # fmt: skip
-"""A base on which older stacks fit; nothing of it can be built by this release, which is asked last."""
+"""A base on which older stacks fit."""
 
 OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("provider", {"torch": "2.0.1"}),
+    (
+        "tools-os",
+        {
+            "torch": "1.13.1",
+            "os": "ubuntu-18.04",
+            "python": "3.7",
+            "gcc": "7",
+            "mpi": Mpi(flavour="openmpi", version="2.1.1"),
+        },
+    ),
+    (
+        "cuda-wheels",
+        {
+            "torch": "1.7.1",
+            "cuda": "10.2",
+            "os": "ubuntu-18.04",
+            "gcc": "7",
+            "mpi": Mpi(flavour="openmpi", version="2.1.1"),
+            "python": "3.7",
+        },
+    ),
+    ("nccl-wheel", {"torch": "2.0.1", "nccl": "2.3.7"}),
+    ("tensorflow-wheels", {"tensorflow": "2.6.5"}),
+    ("tensorflow-wheels", {"tensorflow": "2.12.0"}),
     ("horovod", {"torch": "2.0.1", "horovod": "0.27.0"}),
     ("nvidia-image", {"torch": "2.0.1", "cuda": "11.0", "os": "ubuntu-22.04", "python": "3.10"}),
     ("mxnet-python", {"mxnet": "1.5.1.post0", "python": "3.9", "cuda": "10.1"}),

@@ -13,13 +13,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from faults.table import Fault
-from stackwright.base import KEEP_NOTHING_OF_THE_SITE
 from stackwright.checks.static import OCI_LABELS
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host import apt_mirror
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
 from stackwright.probe import probe_image, run_image_tests
+from stackwright.providers.debian import KEEP_NOTHING_OF_THE_SITE
 from stackwright.render import declared
 from stackwright.rules import tables
 from stackwright.runner import Completed, Runner

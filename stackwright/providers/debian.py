@@ -1,17 +1,17 @@
-"""The debian provider's base image: made by mmdebstrap from the host's mirror, kept by suite and date."""
+"""The debian provider: a base made by mmdebstrap from the host's mirror, kept by suite and date."""
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-from stackwright.engines.docker import Docker, image_exists
-from stackwright.errors import EngineError, SiteError
-from stackwright.model import Base
-from stackwright.runner import Runner
-from stackwright.suite import read_release
+from stackwright.engines.docker import image_exists
+from stackwright.errors import EngineError, LockError, SiteError
+from stackwright.model import Base, Cell, Stack
+from stackwright.providers.provider import Images, Means, Provider
+from stackwright.rules import tables
+from stackwright.suite import read_release, read_suite
 
 KEEP_NOTHING_OF_THE_SITE = (
     "rm -f $1/etc/apt/sources.list $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname",
@@ -23,17 +23,31 @@ def reference(os: str, date: str) -> str:
     return f"stackwright/base:{os}-{date}"
 
 
-def ensure(
-    base: Base, *, docker: Docker, runner: Runner, mirror: str | None, say: Callable[[str], None]
-) -> str:
-    """The name of the base image: that of the lock, or, where the mirror has moved on, today's.
+def state(cell: Cell, packages: tuple[str, ...], mirror: str | None) -> Base:
+    if not mirror:
+        raise LockError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
+    return read_suite(mirror, tables.known(cell.os), packages)
+
+
+def images(stack: Stack) -> Images:
+    return (("BASE_IMAGE", tables.known(stack.os).image),)
+
+
+def wanted(stack: Stack) -> Images:
+    return (("BASE_IMAGE", reference(stack.os, stack.base.date)),)
+
+
+def ensure(stack: Stack, means: Means) -> Images:
+    """The base image: that of the lock, or, where the mirror has moved on, today's.
 
     A mirror keeps only its last state, so that the locked one may be gone. The image's name then holds
     the date that it really has, and ``say`` is told. SiteError without a mirror, or when it fails.
     """
+    base = stack.base
     locked = reference(base.os, base.date)
-    if image_exists(docker, locked):
-        return locked
+    if image_exists(means.docker, locked):
+        return (("BASE_IMAGE", locked),)
+    mirror = means.site.mirror
     if not mirror:
         raise SiteError(
             "no mirror of the distribution is known",
@@ -42,29 +56,28 @@ def ensure(
     now = read_release(mirror, base.suite)
     name = reference(base.os, now.date)
     if name != locked:
-        say(
+        means.say(
             f"{base.os}: the mirror moved on since the row was locked, from {base.release} of {base.date}"
             f" to {now.version} of {now.date}; ./build.py lock takes note of it"
         )
-        if image_exists(docker, name):
-            return name
-    _make(base, name, docker=docker, runner=runner, mirror=mirror)
-    return name
+    if not image_exists(means.docker, name):
+        _make(base, name, means, mirror)
+    return (("BASE_IMAGE", name),)
 
 
-def _make(base: Base, name: str, *, docker: Docker, runner: Runner, mirror: str) -> None:
+def _make(base: Base, name: str, means: Means, mirror: str) -> None:
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
         tar = Path(folder) / "base.tar"
         hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
         options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *hooks)
-        done = runner(["mmdebstrap", *options, base.suite, tar, mirror], timeout=900)
+        done = means.runner(["mmdebstrap", *options, base.suite, tar, mirror], timeout=900)
         if not done.ok:
             raise SiteError(
                 f"mmdebstrap could not make {base.suite}: {_last_error(done.stderr)}",
                 hint="scripts/engine.sh installs mmdebstrap; ./build.py doctor says which mirror is used",
             )
         label = "LABEL org.stackwright.provider=debian"
-        done = runner(docker.command("image", "import", "--change", label, tar, name))
+        done = means.runner(means.docker.command("image", "import", "--change", label, tar, name))
         if not done.ok:
             raise EngineError(f"the base could not be imported: {done.stderr.strip()}", place=name)
 
@@ -73,3 +86,15 @@ def _last_error(log: str) -> str:
     lines = [line for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"E:|.*error", line, re.IGNORECASE)]
     return (errors or lines or ["it said nothing"])[-1]
+
+
+PROVIDER = Provider(
+    nvcc="nvidia-cuda-toolkit",
+    cuda_home="/usr",
+    installs=("nvidia-cuda-toolkit",),
+    sections="contrib non-free",
+    state=state,
+    images=images,
+    wanted=wanted,
+    ensure=ensure,
+)
