@@ -9,12 +9,15 @@ import pytest
 
 from stackwright import render
 from stackwright.engines.docker import Docker
-from stackwright.project import Project, cells, plan
+from stackwright.project import Planned, Project, cells, plan
+from stackwright.providers import PROVIDERS
 from stackwright.runner import Runner
 
 ROOT = Path(__file__).parents[2]
-PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
-RECIPES = [row.recipe for row in plan(PROJECT, cells(PROJECT)).rows]
+MATRICES = ("matrix.yaml", "matrix.nvidia.yaml")
+PROJECTS = [Project(root=ROOT, matrix=ROOT / name, out=ROOT / "out") for name in MATRICES]
+ROWS = [row for project in PROJECTS for row in plan(project, cells(project)).rows]
+RECIPES = [row.recipe for row in ROWS]
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +42,14 @@ def test_bake_accepts_the_bake_file(rendered: Path, docker: Docker, runner: Runn
     assert set(targets) == {recipe.id for recipe in RECIPES}
 
 
-@pytest.mark.parametrize("id", [recipe.id for recipe in RECIPES])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)
 def test_the_linter_finds_nothing(
-    id: str, rendered: Path, linter: tuple[str, ...], runner: Runner, tiny: str
+    row: Planned, rendered: Path, linter: tuple[str, ...], runner: Runner, tiny: str
 ) -> None:
-    """``tiny`` takes the place of the base, because no registry may be there to ask about the real one."""
-    done = runner([*linter, "--build-arg", f"BASE_IMAGE={tiny}", rendered / id])
+    """``tiny`` takes the place of the bases, because no registry may be there to ask about the real ones."""
+    images = PROVIDERS[row.stack.provider].images(row.stack)
+    swapped = (word for name, _ in images for word in ("--build-arg", f"{name}={tiny}"))
+    done = runner([*linter, *swapped, rendered / row.stack.id])
     assert done.ok, done.stdout + done.stderr
     assert "no warnings found" in done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""Every row of matrix.yaml renders to the committed bytes. `pytest --update-golden` rewrites them."""
+"""Every row of the matrices renders to the committed bytes. `pytest --update-golden` rewrites them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from stackwright.project import Planned, Project, cells, plan
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent
-PLAN = plan(project := Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out"), cells(project))
+PROJECTS = [
+    Project(root=ROOT, matrix=ROOT / name, out=ROOT / "out") for name in ("matrix.yaml", "matrix.nvidia.yaml")
+]
+PLAN, NVIDIA = (plan(project, cells(project)) for project in PROJECTS)
+ROWS = (*PLAN.rows, *NVIDIA.rows)
 
 # The lock and the scripts stand in the tree already; the rest of a context is made by render alone.
 KEPT = ("Dockerfile", "row.json")
@@ -33,7 +37,11 @@ def test_every_row_of_the_shipped_matrix_works() -> None:
     assert PLAN.rejections == ()
 
 
-@pytest.mark.parametrize("row", PLAN.rows, ids=lambda row: row.stack.id)
+def test_of_the_rows_on_ubuntu_only_the_oldest_that_was_asked_for_cannot_work() -> None:
+    assert [one.id for one in NVIDIA.rejections] == ["oldest"]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)
 @pytest.mark.parametrize("name", KEPT)
 def test_context(row: Planned, name: str, update: bool) -> None:
     recipe = row.recipe
@@ -46,11 +54,11 @@ def test_bake_file(update: bool) -> None:
 
 
 def test_rendering_twice_gives_the_same_bytes() -> None:
-    again = plan(project, cells(project))
-    assert [row.recipe for row in again.rows] == [row.recipe for row in PLAN.rows]
+    again = [row.recipe for project in PROJECTS for row in plan(project, cells(project)).rows]
+    assert again == [row.recipe for row in ROWS]
 
 
 def test_no_golden_file_is_left_of_a_row_that_is_gone() -> None:
     assert {path.name for path in GOLDEN.iterdir() if path.is_dir() and path.name[0] not in "._"} == {
-        row.stack.id for row in PLAN.rows
+        row.stack.id for row in ROWS
     }
