@@ -13,8 +13,11 @@ from packaging.specifiers import SpecifierSet
 RELEASE = "0.28.1"
 """What patches/horovod is for."""
 
-CMAKE = ("3.13", "horovod 0.28.1, docs/install.rst")
-"""The oldest CMake that builds it."""
+CMAKE = (
+    # from which CUDA, the oldest CMake, source
+    ("0", "3.13", "horovod 0.28.1, docs/install.rst"),
+    ("12.7", "3.18", "CMake, CUDA_STANDARD: 17, which cuda-std17.patch asks for"),
+)
 
 FLOORS = (
     # since which Horovod, field, lowest release, source

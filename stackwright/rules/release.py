@@ -63,11 +63,14 @@ def _tools_os(cell: Cell) -> Answer:
     if known is None:
         return Said.SILENT
     lacking = ["tini"] if "tini" in known.lacks else []
-    if as_numbers(known.cmake) < as_numbers(horovod.CMAKE[0]):
-        lacking.append(f"CMake {horovod.CMAKE[0]} (it has {known.cmake})")
+    cuda = cuda_of(cell) or "0"
+    least = [cmake for since, cmake, _ in horovod.CMAKE if as_numbers(cuda) >= as_numbers(since)][-1]
+    if as_numbers(known.cmake) < as_numbers(least):
+        lacking.append(f"CMake {least} (it has {known.cmake}), which compiles Horovod with CUDA {cuda}")
     if not lacking:
         return Said.FITS
-    return Clash(values=(("os", cell.os),), reason=f"{cell.os} packages no {' and no '.join(lacking)}")
+    reason = f"{cell.os} packages no {' and no '.join(lacking)}"
+    return Clash(values=(("os", cell.os), ("cuda", cuda)), reason=reason)
 
 
 def _rule(
@@ -106,8 +109,8 @@ RULES = (
     ),
     _rule(
         "tools-os",
-        ("os",),
-        f"{PACKAGED}; {horovod.CMAKE[1]}",
+        CUDA,
+        "; ".join((PACKAGED, *(row[2] for row in horovod.CMAKE))),
         _tools_os,
         "the image takes its init, and Horovod's build its CMake, from the distribution",
     ),

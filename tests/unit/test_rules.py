@@ -71,6 +71,7 @@ OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
             "python": "3.7",
         },
     ),
+    ("tools-os", {"torch": "2.8.0", "python": "3.9", "cuda": "12.8"}),
     ("nccl-wheel", {"torch": "2.0.1", "nccl": "2.3.7"}),
     ("tensorflow-wheels", {"tensorflow": "2.6.5"}),
     ("tensorflow-wheels", {"tensorflow": "2.12.0"}),
