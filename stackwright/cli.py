@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +10,9 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from stackwright import __version__, errors
-from stackwright.errors import EXIT_INTERRUPTED, InternalError, LockError, RejectedError, StackwrightError
-from stackwright.model import Cell
-from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
-from stackwright.runner import Runner
-
-ROOT = Path(__file__).resolve().parent.parent
-PATH = click.Path(path_type=Path)
+from stackwright import __version__, errors, launch
+from stackwright.app import PATH, ROOT, App, Words, example, json_option, print_json, refuse, selection
+from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
 
 
 def _exit_codes() -> str:
@@ -32,65 +26,6 @@ def _exit_codes() -> str:
 
 def _kinds(kind: type[StackwrightError]) -> set[type[StackwrightError]]:
     return {kind}.union(*(_kinds(sub) for sub in kind.__subclasses__()))
-
-
-def example(*lines: str) -> str:
-    """The epilog of a command. The tests run every example as it is written."""
-    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-Words = tuple[str, ...]
-
-
-class App:
-    """What every command needs, made once from the options before its name."""
-
-    def __init__(self, matrix: Path, out: Path, show: bool) -> None:
-        self.project = Project(root=ROOT, matrix=matrix.resolve(), out=out.resolve())
-        self.console = Console(stderr=True)
-        self.runner = Runner(show=show)
-
-    def plan(self, rows: Words, where: Words, *, default: bool = False) -> Plan:
-        if default and not rows and not where:
-            rows = default_rows(self.project)
-        planned = plan(self.project, self.cells(rows, where))
-        require_rows(planned)
-        return planned
-
-    def cells(self, rows: Words, where: Words) -> tuple[Cell, ...]:
-        return cells(self.project, rows, where)
-
-    def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def tell(self, planned: Plan) -> None:
-        """The rows that cannot work, and why."""
-        from stackwright import output
-
-        for rejection in planned.rejections:
-            self.console.print(output.rejection_text(rejection, self.project.matrix.name))
-
-
-def selection(command: Callable[..., None]) -> Callable[..., None]:
-    """Rows are named by id or by glob, or chosen by the value of a field."""
-    where = click.option("--where", multiple=True, metavar="FIELD=VALUE", help="rows with this value (ANDed)")
-    return click.argument("rows", nargs=-1, metavar="[ROW…]")(where(command))
-
-
-json_option = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
-    help="json: one document on stdout, nothing else there",
-)  # fmt: skip
-
-
-def refuse(planned: Plan) -> None:
-    """The error of rows that cannot work; by then, what could be done for the others is done."""
-    unlocked = [one for one in planned.rejections if one.rule == "lock"]
-    refused = len(planned.rejections) - len(unlocked)
-    if refused:
-        raise RejectedError(f"{refused} of the selected rows cannot work")
-    if unlocked:
-        raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
 
 
 @click.group(
@@ -128,7 +63,7 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
     planned = app.plan(rows, where)
     states = {row.stack.id: standing(app.project, row) for row in planned.rows}
     if as_json:
-        _print_json(output.plan_document(planned, states))
+        print_json(output.plan_document(planned, states))
     else:
         out = Console()
         if planned.rows:
@@ -149,7 +84,7 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
     matrix = load.load(app.project.matrix)
     swept = sweep.sweep(*sweep.of_matrix(matrix), (*sweep.exclusions(matrix), *CELL_RULES))
     if as_json:
-        _print_json(output.sweep_document(swept))
+        print_json(output.sweep_document(swept))
     else:
         Console().print(output.sweep_table(swept))
 
@@ -185,7 +120,7 @@ def explain_command(app: App, row: str | None, settings: Words, form: str) -> No
         base, explain.question(base, settings), lock.read(path) if path.exists() else None
     )
     if form == "json":
-        _print_json(output.explanation_document(answer))
+        print_json(output.explanation_document(answer))
     else:
         Console().print(output.explanation_text(answer), soft_wrap=True)
     if answer.cause:
@@ -205,7 +140,7 @@ def lock_command(app: App, rows: Words, where: Words, form: str) -> None:
         locking.lock_rows(app.project, wanted, runner=app.runner, say=app.say)
     finally:
         if form == "json":
-            _print_json(locking.document(app.project, wanted))
+            print_json(locking.document(app.project, wanted))
 
 
 @cli.command(
@@ -226,7 +161,7 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None, form: s
         app.say(f"{folder / row.stack.id}: docker build -t {row.stack.id} {folder / row.stack.id}")
     app.say(f"{folder / render.BAKE_FILE}: docker buildx bake -f {folder / render.BAKE_FILE}")
     if form == "json":
-        _print_json(output.contexts_document(planned, folder))
+        print_json(output.contexts_document(planned, folder))
     app.tell(planned)
     refuse(planned)
 
@@ -282,7 +217,7 @@ def _work(app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu:
         app.project, planned, wanted, runner=app.runner, console=app.console, jobs=jobs, gpu=gpu
     )
     if form == "json":
-        _print_json(session.document(done))
+        print_json(session.document(done))
         app.tell(planned)
     else:
         session.print_summary(app.project, done, planned.rejections)
@@ -291,6 +226,60 @@ def _work(app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu:
     if done.errors:
         sys.exit(done.errors[0].exit_code)
     refuse(planned)
+
+
+def launchers(command: Callable[..., None]) -> Callable[..., None]:
+    """One option for each launcher there is."""
+    for name in reversed(launch.LAUNCHERS):
+        command = click.option(f"--{name}", is_flag=True, help=f"the line of {name}")(command)
+    return command
+
+
+@cli.command(
+    "launch",
+    epilog=example(
+        "./build.py launch cuda12-torch --mpirun --hosts a:4,b:4 --interface eth0 --ssh-key /keys/id_ed25519",
+        "./build.py launch cuda12-torch --mpirun --hosts a:4,b:4 --fabric infiniband -- python train.py -v",
+        "./build.py launch cuda12-torch --horovodrun --hosts a:4,b:4 --format json",
+    ),
+)
+@click.argument("row")
+@click.argument("command", nargs=-1, metavar="[-- COMMAND…]")
+@launchers
+@click.option("--hosts", required=True, metavar="HOST:RANKS,…", help="the nodes, and how many ranks on each")
+@click.option("--interface", help="the network interface between them, which every node has")
+@click.option("--fabric", type=click.Choice(launch.FABRICS), default="tcp", show_default=True)
+@click.option("--hca", metavar="DEVICE:PORT", help="with --fabric infiniband: take this device alone")
+@click.option(
+    "--ssh-port", type=click.IntRange(1, 65535), default=launch.SSH_PORT, show_default=True,
+    help="where sshd-as-user listens",
+)  # fmt: skip
+@click.option("--ssh-key", metavar="PATH", help="the private key, as the container sees it")
+@json_option
+@click.pass_obj
+def launch_command(app: App, /, row: str, command: Words, form: str, **options: Any) -> None:
+    """Print the line that starts training over several nodes, each setting explained in a comment.
+
+    All that is printed can be pasted into a shell. COMMAND is what each rank runs [default: python train.py].
+    Needs no engine and no network.
+    """
+    from stackwright.render import reference
+
+    named = [name for name in launch.LAUNCHERS if options.pop(name)]
+    site = launch.site(hosts_text=options.pop("hosts"), **options)
+    launcher = launch.chosen(named)
+    planned = app.plan((row,), ())
+    app.tell(planned)
+    refuse(planned)
+    if len(planned.rows) > 1:
+        raise errors.UsageError(f"{row!r} means {len(planned.rows)} rows", hint="name one of them")
+    found = planned.rows[0]
+    made = launch.LAUNCHERS[launcher](found.stack, site, command or launch.TRAIN)
+    first = launch.before(reference(found.recipe), site)
+    if form == "json":
+        print_json(launch.document(found.stack.id, launcher, made, first))
+    else:
+        click.echo(launch.script(made, first))
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
@@ -303,7 +292,7 @@ def report_command(app: App, form: str) -> None:
     planned = app.plan((), ())
     done = session.recorded(app.project)
     if form == "json":
-        _print_json(session.document(done))
+        print_json(session.document(done))
     else:
         session.print_summary(app.project, done, planned.rejections)
 
@@ -318,7 +307,7 @@ def doctor_command(app: App, form: str) -> None:
 
     findings = doctor.examine(app.runner, app.project.root)
     if form == "json":
-        _print_json(doctor.as_json(findings))
+        print_json(doctor.as_json(findings))
     else:
         Console().print(output.findings_table(findings))
     missing = [finding.name for finding in findings if finding.state == "missing"]
@@ -349,11 +338,7 @@ def clean_command(app: App, yes: bool, form: str) -> None:
         app.say(f"freed {sum(item.bytes for item in gone) / 1e9:.1f} GB")
         items = tuple(item for item in items if item not in gone)
     if form == "json":
-        _print_json(clean.as_json(items))
-
-
-def _print_json(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+        print_json(clean.as_json(items))
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

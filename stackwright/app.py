@@ -1,0 +1,83 @@
+"""What the commands share: where things are, which rows are meant, and how an answer is printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from stackwright.errors import LockError, RejectedError
+from stackwright.model import Cell
+from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
+from stackwright.runner import Runner
+
+ROOT = Path(__file__).resolve().parent.parent
+PATH = click.Path(path_type=Path)
+
+
+def example(*lines: str) -> str:
+    """The epilog of a command. The tests run every example as it is written."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+Words = tuple[str, ...]
+
+
+class App:
+    """What every command needs, made once from the options before its name."""
+
+    def __init__(self, matrix: Path, out: Path, show: bool) -> None:
+        self.project = Project(root=ROOT, matrix=matrix.resolve(), out=out.resolve())
+        self.console = Console(stderr=True)
+        self.runner = Runner(show=show)
+
+    def plan(self, rows: Words, where: Words, *, default: bool = False) -> Plan:
+        if default and not rows and not where:
+            rows = default_rows(self.project)
+        planned = plan(self.project, self.cells(rows, where))
+        require_rows(planned)
+        return planned
+
+    def cells(self, rows: Words, where: Words) -> tuple[Cell, ...]:
+        return cells(self.project, rows, where)
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def tell(self, planned: Plan) -> None:
+        """The rows that cannot work, and why."""
+        from stackwright import output
+
+        for rejection in planned.rejections:
+            self.console.print(output.rejection_text(rejection, self.project.matrix.name))
+
+
+def selection(command: Callable[..., None]) -> Callable[..., None]:
+    """Rows are named by id or by glob, or chosen by the value of a field."""
+    where = click.option("--where", multiple=True, metavar="FIELD=VALUE", help="rows with this value (ANDed)")
+    return click.argument("rows", nargs=-1, metavar="[ROW…]")(where(command))
+
+
+json_option = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="json: one document on stdout, nothing else there",
+)  # fmt: skip
+
+
+def refuse(planned: Plan) -> None:
+    """The error of rows that cannot work; by then, what could be done for the others is done."""
+    unlocked = [one for one in planned.rejections if one.rule == "lock"]
+    refused = len(planned.rejections) - len(unlocked)
+    if refused:
+        raise RejectedError(f"{refused} of the selected rows cannot work")
+    if unlocked:
+        raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
+
+
+def print_json(document: Any) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,192 @@
+"""`launch` explains every word of the line that it prints; what a person writes never becomes a command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from rows import stack
+from test_cli import call
+
+from stackwright import launch
+from stackwright.errors import UsageError
+from stackwright.model import Mpi
+
+STACKS = {
+    "openmpi 5": stack(mpi=Mpi(flavour="openmpi", version="5.0.7")),
+    "openmpi 4": stack(mpi=Mpi(flavour="openmpi", version="4.1.4")),
+    "mpich": stack(mpi=Mpi(flavour="mpich", version="4.2.1")),
+}
+ROW = "cuda12-torch"
+
+
+def made(
+    which: str, launcher: str = "mpirun", command: tuple[str, ...] = ("true",), **site: Any
+) -> launch.Launch:
+    found = launch.site(hosts_text=site.pop("hosts", "a:2,b:2"), **site)
+    return launch.LAUNCHERS[launcher](STACKS[which], found, command)
+
+
+def has(words: tuple[str, ...], *wanted: str) -> bool:
+    """Whether these words stand side by side."""
+    size = len(wanted)
+    return any(words[at : at + size] == wanted for at in range(len(words) - size + 1))
+
+
+@pytest.mark.parametrize(
+    ("which", "wanted"),
+    [
+        ("openmpi 5", ("--mca", "plm_ssh_args", "-p 2222 -i /k ")),
+        ("openmpi 5", ("--prtemca", "prte_if_include", "ib0")),
+        ("openmpi 5", ("--mca", "btl", "self,sm,tcp")),
+        ("openmpi 4", ("--mca", "plm_rsh_args", "-p 2222 -i /k ")),
+        ("openmpi 4", ("--mca", "oob_tcp_if_include", "ib0")),
+        ("openmpi 4", ("--mca", "btl", "self,vader,tcp")),
+        ("openmpi 4", ("--mca", "btl_tcp_if_include", "ib0")),
+        ("openmpi 4", ("-x", "NCCL_SOCKET_IFNAME=ib0")),
+        ("mpich", ("-iface", "ib0")),
+        ("mpich", ("-genv", "UCX_NET_DEVICES", "ib0")),
+        ("mpich", ("-genv", "NCCL_SOCKET_IFNAME", "ib0")),
+        ("mpich", ("-hosts", "a:2,b:2")),
+    ],
+)
+def test_each_mpi_is_told_in_its_own_words(which: str, wanted: tuple[str, ...]) -> None:
+    words = made(which, interface="ib0", ssh_key="/k").argv
+    head = tuple(word.partition("-o ")[0] for word in words)
+    assert has(head, *wanted), words
+    assert has(words, "-np", "4")
+
+
+def test_hydra_gets_the_options_of_ssh_by_its_variable() -> None:
+    assert made("mpich", ssh_key="/k").environment["HYDRA_LAUNCHER_EXTRA_ARGS"].startswith("-p 2222 -i /k ")
+
+
+@pytest.mark.parametrize("which", STACKS)
+def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
+    text = launch.line(made(which, fabric="infiniband", interface="ib0", hca="mlx5_0:1"))
+    assert "NCCL_NET" in text
+    assert "=mlx5_0:1" in text
+    assert "rc,sm,self" in text
+    assert "UCX_NET_DEVICES" in text
+    assert "NCCL_IB_DISABLE" not in text
+    assert "btl" not in text
+
+
+def test_an_nccl_that_does_not_know_it_is_not_told_its_network() -> None:
+    old = stack(nccl="2.8.3", nccl_code=2803)
+    site = launch.site(hosts_text="a:2", fabric="infiniband")
+    assert "NCCL_NET=" not in launch.line(launch.LAUNCHERS["mpirun"](old, site, ("true",)))
+
+
+def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
+    found = made("openmpi 5", "horovodrun", interface="eth0", ssh_key="/k")
+    assert found.argv == (
+        "horovodrun", "--gloo", "-np", "4", "-H", "a:2,b:2", "-p", "2222", "-i", "/k",
+        "--network-interfaces", "eth0", "true",
+    )  # fmt: skip
+    assert found.environment == {"NCCL_IB_DISABLE": "1"}
+
+
+@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("launcher", launch.LAUNCHERS)
+@pytest.mark.parametrize("which", STACKS)
+def test_every_word_is_explained_and_all_can_be_pasted(which: str, launcher: str, fabric: Any) -> None:
+    command = ("python", "my train.py", "$(touch x)", "#", "'")
+    found = made(which, launcher, command, interface="eth0", ssh_key="/k", fabric=fabric)
+    remarks, line = launch.script(found, ("first",)).rsplit("\n", 1)
+    assert all(remark.startswith("# ") for remark in remarks.splitlines())
+    explained = [setting for setting, _ in found.settings]
+    variables, options = explained[: len(found.variables)], explained[len(found.variables) :]
+    assert line == " ".join([*variables, found.program, *options, shlex.join(command)])
+    assert all(why for _, why in found.settings)
+    assert shlex.split(line)[-len(command) :] == list(command)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    ["", ",", "a,", "a:0", "a:-1", "a:2:2", "a:99999", "a:4096,b:1", "a,a", "a:1,A:2", "-a:2", "a-:2", "a..b",
+     "a b", "a:2;id", "$(id)", "`id`", "a\n", "a:2\n", "a:2\nb:2", "[::1]:2", "ä:2", "a:٣",
+     "x" * 64, "a." * 127 + "a"],
+)  # fmt: skip
+def test_what_is_no_host_is_refused(hosts: str) -> None:
+    with pytest.raises(UsageError):
+        launch.hosts(hosts)
+
+
+def test_hosts_are_names_or_addresses() -> None:
+    found = launch.hosts("a,node-1.example.org:8,10.0.0.7:2")
+    assert [str(host) for host in found] == ["a:1", "node-1.example.org:8", "10.0.0.7:2"]
+    assert launch.hosts("x" * 63 + ":2")[0].slots == 2
+
+
+@pytest.mark.parametrize("bad", ["", "-e", "eth0;id", "eth0,eth1", "eth0\n", "$(id)", "e" * 16, "eth0 "])
+def test_what_is_no_interface_is_refused(bad: str) -> None:
+    with pytest.raises(UsageError, match="--interface"):
+        launch.site(hosts_text="a", interface=bad)
+
+
+@pytest.mark.parametrize("bad", ["", "-o", "/k y", "/k\n", "$(id)", "/k;id", "-oProxyCommand=x", "'"])
+def test_what_could_be_an_option_of_ssh_is_no_key(bad: str) -> None:
+    with pytest.raises(UsageError, match="--ssh-key"):
+        launch.site(hosts_text="a", ssh_key=bad)
+
+
+def test_a_device_is_written_with_its_port_and_is_of_infiniband() -> None:
+    for bad in ("mlx5_0", "mlx5_0:1,mlx5_1:1", "^mlx5_0:1", "$(id):1"):
+        with pytest.raises(UsageError, match="--hca"):
+            launch.site(hosts_text="a", fabric="infiniband", hca=bad)
+    with pytest.raises(UsageError, match="infiniband"):
+        launch.site(hosts_text="a", hca="mlx5_0:1")
+
+
+def test_the_command_prints_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (
+        "launch",
+        ROW,
+        "--mpirun",
+        "--hosts",
+        "a:2,b:2",
+        "--format",
+        "json",
+        "--",
+        "python",
+        "x.py",
+        "--lr",
+        "1",
+    )
+    code, out, err = call(capsys, *words)
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (document["id"], document["launcher"]) == (ROW, "mpirun")
+    assert shlex.split(document["line"]) == document["argv"]
+    assert document["argv"][-4:] == ["python", "x.py", "--lr", "1"]
+
+
+def test_without_a_command_it_is_train_py(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "launch", ROW, "--horovodrun", "--hosts", "a:2")
+    assert code == 0
+    assert out.endswith(" python train.py\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((ROW, "--hosts", "a"), "0 launchers"),
+        ((ROW, "--hosts", "a", "--mpirun", "--horovodrun"), "2 launchers"),
+        ((ROW, "--mpirun"), "--hosts"),
+        (("*", "--mpirun", "--hosts", "a"), "name one of them"),
+        (("cuda12-troch", "--mpirun", "--hosts", "a"), ROW),
+        ((ROW, "--mpirun", "--hosts", "a;id"), "a;id"),
+        ((ROW, "--mpirun", "--hosts", "a", "--ssh-port", "0"), "ssh-port"),
+        ((ROW, "--mpirun", "--hosts", "a", "--fabric", "roce"), "infiniband"),
+    ],
+)
+def test_a_wrong_command_line_is_one_message(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, "launch", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
