@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from stackwright import launch
+from stackwright import launch, render
 from stackwright.checks import collective
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.errors import EngineError
 from stackwright.model import Stack
+from stackwright.project import Planned
 from stackwright.runner import Completed, Runner
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,13 @@ KEY = "/keys/id_ed25519"
 INTERFACE = "eth0"
 LIMIT = 300
 """Seconds that one program may take."""
+SHARED_CORES = (
+    "OMP_NUM_THREADS=1", "TF_NUM_INTRAOP_THREADS=1", "TF_NUM_INTEROP_THREADS=1", "TF_CPP_MIN_LOG_LEVEL=2",
+    "OMPI_MCA_mpi_yield_when_idle=1", "CUDA_VISIBLE_DEVICES=",
+)  # fmt: skip
+"""All nodes are one machine, and more ranks than cores are usual: each computes with one thread, and one that
+waits in MPI gives its core away: four ranks on two busy cores trained on 1,646 images a second so, and on 148
+without. Open MPI would do it by itself, if it knew that the nodes share their cores."""
 DRIVER = "/tmp/driver"  # noqa: S108 (in a container of our own)
 LEND_DRIVER = f"""
 import os, sys, sysconfig
@@ -67,22 +75,26 @@ class Nodes:
 
     def python(self, framework: str, *words: str) -> tuple[str, ...]:
         """The command that runs the image's Python; MXNet does not load without a driver, and is lent one."""
-        program = ("/opt/stack/bin/python", "-B", *words)
-        if framework != "mxnet":
-            return program
-        for container in self.containers:
-            lend = (*program[:2], "-c", LEND_DRIVER)
-            _must(self.runner, self.docker.command("exec", container, *lend))
-        return ("env", f"LD_LIBRARY_PATH={DRIVER}", *program)
+        python = ("/opt/stack/bin/python", "-B")
+        lent: tuple[str, ...] = ()
+        if framework == "mxnet":
+            lent = (f"LD_LIBRARY_PATH={DRIVER}",)
+            for container in self.containers:
+                _must(self.runner, self.docker.command("exec", container, *python, "-c", LEND_DRIVER))
+        return ("env", *SHARED_CORES, *lent, *python, *words)
 
 
 @contextlib.contextmanager
-def up(runner: Runner, stack: Stack, image: str, folder: Path, *mounts: Mount) -> Iterator[Nodes]:
+def up(runner: Runner, row: Planned, folder: Path, *mounts: Mount) -> Iterator[Nodes]:
     """Start a container for each host, and take all away in the end. ``folder`` receives the keys.
 
-    They see the probes and the examples, in /probes and /examples, and what ``mounts`` adds.
+    They see the probes and the examples, in /probes and /examples, and what ``mounts`` adds. EngineError
+    where the row's image is not there.
     """
     docker, tag = engine.find(runner), uuid4().hex[:8]
+    image = render.reference(row.recipe)
+    if not engine.image_exists(docker, image):
+        raise EngineError(f"{image} is not there", hint=f"./build.py build {row.stack.id}")
     network, containers = f"nodes-{tag}", tuple(f"node-{host}-{tag}" for host in HOSTS)
     keys = folder / "keys"
     _make_keys(keys, docker, image)
@@ -101,7 +113,7 @@ def up(runner: Runner, stack: Stack, image: str, folder: Path, *mounts: Mount) -
                 "--network-alias", host, "--shm-size", "1g", "--env", f"AUTHORIZED_KEYS={KEY}.pub",
                 *options, image, "sshd-as-user", str(launch.SSH_PORT),
             ))  # fmt: skip
-        yield Nodes(stack=stack, docker=docker, runner=runner, containers=containers, hosts=HOSTS)
+        yield Nodes(stack=row.stack, docker=docker, runner=runner, containers=containers, hosts=HOSTS)
     finally:
         runner(docker.command("rm", "--force", *containers))
         runner(docker.command("network", "rm", network))

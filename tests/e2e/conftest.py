@@ -1,21 +1,25 @@
-"""The images that `make run` built, as two nodes: containers on a private network."""
+"""The images that `make run` built, as two nodes: containers on a private network.
+
+STACKWRIGHT_ROW names other rows than those that the matrix selects.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench import nodes
-from stackwright import render
 from stackwright.engines.docker import Mount
 from stackwright.project import Project, cells, default_rows, plan
 from stackwright.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
-ROWS = plan(PROJECT, cells(PROJECT, default_rows(PROJECT))).rows
+WANTED = os.environ.get("STACKWRIGHT_ROW", "").split() or default_rows(PROJECT)
+ROWS = plan(PROJECT, cells(PROJECT, WANTED)).rows
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +34,6 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, facts: Path
 ) -> Iterator[nodes.Nodes]:
-    row, shared = request.param, Mount(source=facts, target="/facts", read_only=False)
-    folder = tmp_path_factory.mktemp("cluster")
-    with nodes.up(Runner(), row.stack, render.reference(row.recipe), folder, shared) as found:
+    shared = Mount(source=facts, target="/facts", read_only=False)
+    with nodes.up(Runner(), request.param, tmp_path_factory.mktemp("cluster"), shared) as found:
         yield found
