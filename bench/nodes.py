@@ -109,8 +109,9 @@ def up(runner: Runner, row: Planned, folder: Path, *mounts: Mount) -> Iterator[N
             volumes = (f"{one.source}:{one.target}{':ro' if one.read_only else ''}" for one in shared)
             options = [word for volume in volumes for word in ("--volume", volume)]
             _must(runner, docker.command(
-                "run", "--detach", "--name", container, "--hostname", host, "--network", network,
-                "--network-alias", host, "--shm-size", "1g", "--env", f"AUTHORIZED_KEYS={KEY}.pub",
+                "run", "--detach", "--label", f"{engine.MADE_BY_US}={os.getpid()}", "--name", container,
+                "--hostname", host, "--network", network, "--network-alias", host, "--shm-size", "1g",
+                "--env", f"AUTHORIZED_KEYS={KEY}.pub",
                 *options, image, "sshd-as-user", str(launch.SSH_PORT),
             ))  # fmt: skip
         yield Nodes(stack=row.stack, docker=docker, runner=runner, containers=containers, hosts=HOSTS)

@@ -45,6 +45,8 @@ def draw(count, seed):
 
 def shard(count, seed, rank, size):
     """This rank's part of the digits; every rank gets the same number, so that none waits for another."""
+    if count < size:
+        raise SystemExit(f"{count} images cannot be shared out among {size} ranks")
     images, labels = draw(count, seed)
     part = slice(rank * (count // size), (rank + 1) * (count // size))
     return images[part], labels[part]

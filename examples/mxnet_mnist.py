@@ -73,7 +73,14 @@ def main():
         clock.start()
         train_epoch(model, trainer, batches, context)
         clock.stop()
-    common.report("mxnet", str(context), hvd, given, clock, accuracy(model, held_out, context))
+    common.report(
+        "mxnet",
+        "cuda" if context.device_type == "gpu" else "cpu",
+        hvd,
+        given,
+        clock,
+        accuracy(model, held_out, context),
+    )
 
 
 if __name__ == "__main__":

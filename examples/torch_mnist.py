@@ -49,7 +49,9 @@ def main():
     given = common.options(__doc__)
     hvd.init()
     torch.manual_seed(hvd.rank())
-    device = f"cuda:{hvd.local_rank()}" if torch.cuda.is_available() else "cpu"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
+        torch.cuda.set_device(hvd.local_rank())
     batches = loader(given.images, 1, given.batch_size, shuffle=True)
     held_out = loader(given.held_out, 2, given.batch_size, shuffle=False)
 

@@ -46,6 +46,8 @@ def test_ranks_share_them_out(digits: Any) -> None:
     assert [len(part[1]) for part in parts] == [3, 3, 3]
     assert np.array_equal(np.concatenate([part[0] for part in parts]), images[:9])
     assert np.array_equal(np.concatenate([part[1] for part in parts]), labels[:9])
+    with pytest.raises(SystemExit, match="2 images"):
+        digits.shard(2, 1, 0, 3)
 
 
 def test_no_two_digits_look_alike_and_each_shows_its_own(digits: Any) -> None:
