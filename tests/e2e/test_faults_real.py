@@ -1,6 +1,6 @@
 """Faults of collectives and of training, planted in the real image: one layer each, found by its check.
 
-The image is the one of the row that STACKWRIGHT_ROW names, or of the first row that the matrix selects; it
+The image is the one of the first row that STACKWRIGHT_ROW names, or of the first that the matrix selects; it
 has to be built. STACKWRIGHT_IMAGE takes another name for it. No GPU is needed.
 """
 
@@ -99,8 +99,7 @@ def docker(runner: Runner) -> Docker:
 @pytest.fixture(scope="module")
 def row() -> project.Planned:
     where = project.Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
-    chosen = os.environ.get("STACKWRIGHT_ROW")
-    patterns = (chosen,) if chosen else project.default_rows(where)
+    patterns = os.environ.get("STACKWRIGHT_ROW", "").split() or project.default_rows(where)
     return project.plan(where, project.cells(where, patterns)).rows[0]
 
 
