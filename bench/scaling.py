@@ -105,6 +105,8 @@ def measure(
             if not done.ok:
                 raise EngineError(f"{framework} on {count}×{per_node} ranks: {done.stderr[-2000:]}")
             said = printed(done.stdout)
+            if (said["world_size"], said["local_size"]) != (count * per_node, per_node):
+                raise EngineError(f"{framework} on {count}×{per_node} ranks saw another world: {said}")
             yield Run(
                 framework=framework, nodes=count, per_node=per_node, world_size=said["world_size"],
                 images_per_second=said["images_per_second"], accuracy=said["accuracy"],

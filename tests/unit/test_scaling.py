@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
+from rows import ROOT, stack
 
-from bench import scaling
+from bench import nodes, scaling
 from bench.scaling import Line, Run, lines, printed
+from stackwright.engines.docker import Docker
 from stackwright.errors import EngineError
+from stackwright.runner import Completed, Runner
 
+RESULTS = sorted((ROOT / "docs" / "results").glob("*/scaling/*.json"))
 ONE = Run(framework="torch", nodes=1, per_node=1, world_size=1, images_per_second=1000.0, accuracy=0.99)
 FOUR = Run(framework="torch", nodes=2, per_node=2, world_size=4, images_per_second=3000.0, accuracy=0.98)
 
@@ -72,3 +78,38 @@ def test_what_is_written_is_whole_and_the_same_each_time(tmp_path: Path) -> None
     drawn = [(tmp_path / folder / "some-row.svg").read_bytes() for folder in ("one", "two")]
     assert drawn[0].startswith(b"<?xml")
     assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_says_the_same_in_numbers_and_in_words(path: Path) -> None:
+    said = TypeAdapter(scaling.Measured).validate_json(path.read_bytes())
+    assert said.lines == lines([line.run for line in said.lines])
+    page = path.with_suffix(".md").read_text()
+    assert scaling.table(said.lines) in page
+    assert said.remark in page
+    assert "load" in said.host
+    assert path.with_suffix(".svg").exists()
+
+
+class Fake(nodes.Nodes):
+    """Nodes whose every run prints the same world."""
+
+    def launch(self, launcher: str, command: Sequence[str], *, nodes: int, per_node: int) -> Completed:
+        said = {
+            "framework": "torch",
+            "world_size": 2,
+            "local_size": 2,
+            "images_per_second": 9.0,
+            "accuracy": 1.0,
+        }
+        return Completed(argv=tuple(command), returncode=0, stdout=json.dumps(said), stderr="")
+
+
+def test_a_run_in_another_world_than_was_asked_for_is_no_measurement() -> None:
+    docker = Docker(program="docker", host="", version="", driver="", root="")
+    fake = Fake(stack=stack(), docker=docker, runner=Runner(), containers=(), hosts=("a", "b"))
+    (run,) = scaling.measure(fake, configurations=((1, 2),))
+    assert (run.configuration, run.world_size, run.images_per_second) == ("1×2", 2, 9.0)
+    for other in ((1, 1), (2, 1), (2, 2)):
+        with pytest.raises(EngineError, match="another world"):
+            list(scaling.measure(fake, configurations=(other,)))
