@@ -52,7 +52,7 @@ ln -s "$site/nvidia/nccl/lib/libnccl.so.2" "$work/nccl/libnccl.so"
 
 # The libraries that the frameworks load are the ones to link against and to find at run time.
 rpath=
-for dir in "$site"/nvidia/{nccl,cuda_runtime,cu13}/lib "$site"/torch/lib "$site"/{tensorflow,mxnet}; do
+for dir in "$site"/nvidia/{nccl,cuda_runtime,cu13}/lib "$site"/torch/lib "$site"/{tensorflow,tensorflow/python,mxnet}; do
     [ ! -d "$dir" ] || rpath="${rpath:+$rpath:}$dir"
 done
 

@@ -42,6 +42,18 @@ def _cuda_wheels(cell: Cell) -> Answer:
     return Clash(values=(("cuda", cuda),), reason=reason)
 
 
+def _own_cuda(cell: Cell) -> Answer:
+    if cell.torch is None:
+        return Said.SILENT
+    if as_numbers(cell.torch) >= as_numbers(wheels.TORCH_OWN_CUDA):
+        return Said.FITS
+    reason = (
+        f"the wheel of torch before {wheels.TORCH_OWN_CUDA} holds a CUDA runtime and an NCCL of its own, "
+        "beside those that Horovod is linked against"
+    )
+    return Clash(values=(("torch", cell.torch),), reason=reason)
+
+
 def _wheels_only(name: str) -> Callable[[Cell], Answer]:
     def ask(cell: Cell) -> Answer:
         version = getattr(cell, name)
@@ -99,6 +111,13 @@ RULES = (
     ),
     UNPATCHED,
     _rule("cuda-wheels", CUDA, UV, _cuda_wheels, "the image takes CUDA's libraries from the package index"),
+    _rule(
+        "torch-own-cuda",
+        ("torch",),
+        "seen in an image of PyTorch 1.13.1, TensorFlow 2.11.1 and MXNet 1.9.1: link.one-cudart",
+        _own_cuda,
+        "one CUDA runtime and one NCCL are in the image",
+    ),
     _rule("nccl-wheel", ("nccl",), UV, _wheels_only("nccl"), "a lock takes wheels alone"),
     _rule(
         "tensorflow-wheels",

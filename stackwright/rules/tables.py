@@ -23,7 +23,8 @@ class Distribution:
     ``image`` is the name that a registry gives the release; ``glibc`` decides which wheels fit.
     ``provider`` is the one that makes its base from this release; ``pythons`` are further ones, packaged
     beside ``python``. ``lacks`` are packages of our images that it does not have. ``sources`` is where its
-    own apt sources are. ``old_pip``: its pip is older than 20.3 and knows no wheel tagged manylinux_X_Y.
+    own apt sources are. ``old_pip``: its pip knows no wheel tagged manylinux_X_Y (before 20.3), or
+    its venv holds a pkg-resources that is no package of the index.
     """
 
     id: str
@@ -65,7 +66,7 @@ ONE_LINE = "/etc/apt/sources.list"
 DISTRIBUTIONS = (
     Distribution(
         id="debian-11", suite="bullseye", image="debian:bullseye-slim", glibc="2.31", python="3.9",
-        gcc=("9", "10"), cuda="11.2", openmpi="4.1.0", mpich="3.4", cmake="3.18",
+        gcc=("9", "10"), cuda="11.2", openmpi="4.1.0", mpich="3.4", cmake="3.18", old_pip=True,
     ),
     Distribution(
         id="debian-12", suite="bookworm", image="debian:bookworm-slim", glibc="2.36", python="3.11",
@@ -171,7 +172,7 @@ CPU_FLAGS = ("-mavx2", "-mf16c", "-mfma")
 CUDA11_LIBRARIES = (
     "nvidia-cublas-cu11", "nvidia-cuda-nvrtc-cu11", "nvidia-cuda-runtime-cu11", "nvidia-cudnn-cu11<9",
     "nvidia-cufft-cu11", "nvidia-curand-cu11", "nvidia-cusolver-cu11", "nvidia-cusparse-cu11",
-    "nvidia-nccl-cu11",
+    "nvidia-nccl-cu11", "nvidia-nvtx-cu11",
 )  # fmt: skip
 """What wheels of CUDA 11 load and do not require: TensorFlow before 2.14, MXNet, PyTorch before 2.0."""
 

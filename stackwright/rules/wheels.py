@@ -169,6 +169,10 @@ MXNET_NUMPY = "1.24"
 MXNET_HEADERS = ("1.5.1", "1.6.0", "1.7.0", "1.7.0.post1")
 """These wheels lack the MKLDNN headers that Horovod's extension includes."""
 
+TORCH_OWN_CUDA = "2.0"
+"""Before it, PyTorch's wheel holds a CUDA runtime and an NCCL of its own beside those of the index: in 1.13.1
+torch/lib/libcudart-e409450e.so.11.0, and NCCL within libtorch_cuda.so."""
+
 FIRST_CUDA = "11.0"
 """The first release whose libraries the index has as wheels (nvidia-…-cu11)."""
 
