@@ -98,11 +98,21 @@ ADVICE = (
         "conda-forge/horovod-feedstock, recipe/meta.yaml",
         tensorflow=">=2.16",
     ),
+    _advice("compiled as C++20", "pytorch #178150; seen with PyTorch 2.15.0", torch=">=2.14"),
     _advice(
-        "nvcc compiles as C++14 or later",
-        "conda-forge/horovod-feedstock, 4313.patch (reported)",
+        "the CUDA kernels are compiled as C++17",
+        "conda-forge/horovod-feedstock, 4313.patch; seen with nvcc 13.2 and gcc 14.2",
+        cuda=">=12.7",
+    ),
+    _advice(
+        "an operator that cannot be compiled goes from the flatbuffers that Horovod carries",
+        "seen with gcc 14.2",
         gcc=">=14",
-        cuda=">0",
+    ),
+    _advice(
+        "horovodrun imports multiprocessing's parts before it starts threads",
+        "seen with Python 3.9.2",
+        python="<3.10",
     ),
     _advice(
         "give HOROVOD_BUILD_CUDA_CC_LIST, in integers: the default holds architectures that this nvcc lacks",

@@ -56,7 +56,7 @@ def test_the_oldest_row_is_told_all_that_is_impossible() -> None:
     assert told["horovod-floor"].endswith("python 3.6, gcc 5, tensorflow 1.15, torch 1.5 or later")
     assert told["nccl-wheel"].endswith("no wheel of NCCL before 2.13")
     assert told["cuda-wheels"].endswith("the libraries of CUDA from 11.0 on")
-    assert set(list(told)[-3:]) == {"cuda-wheels", "nccl-wheel", "tools-os"}, (
+    assert set(list(told)[-4:]) == {"cuda-wheels", "torch-own-cuda", "nccl-wheel", "tools-os"}, (
         "what a release lacks comes last"
     )
 

@@ -50,12 +50,13 @@ UBUNTU = {
 """A base on which older stacks fit."""
 
 OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("torch-own-cuda", {"torch": "1.13.1"}),
     (
         "tools-os",
         {
-            "torch": "1.13.1",
+            "torch": "2.0.1",
             "os": "ubuntu-18.04",
-            "python": "3.7",
+            "python": "3.8",
             "gcc": "7",
             "mpi": Mpi(flavour="openmpi", version="2.1.1"),
         },
