@@ -81,7 +81,6 @@ ADVICE = (
     ),
     _advice("#include <stdexcept> and <string> are added", "horovod master ff4ca09d (#3957)", gcc=">=13"),
     _advice("compiled as C++17", "horovod master 3a31d933 (#3998)", torch=">=2.1"),
-    _advice("compiled as C++20", "pytorch #178150 (reported)", torch=">=2.14"),
     _advice("xla::StatusOr becomes absl::StatusOr", "horovod PR #4302", tensorflow=">=2.18"),
     _advice(
         "XLA's headers moved: xla/client/xla_builder.h to xla/hlo/builder",
@@ -94,8 +93,8 @@ ADVICE = (
         tensorflow=">=2.20",
     ),
     _advice(
-        "horovod.tensorflow.keras is unproven with Keras 3: only a training shows it",
-        "conda-forge/horovod-feedstock, recipe/meta.yaml",
+        "horovod.tensorflow.keras is mended for Keras 3; compile models with jit_compile=False",
+        "seen in fit() on Keras 3; no release of Horovod supports it",
         tensorflow=">=2.16",
     ),
     _advice("compiled as C++20", "pytorch #178150; seen with PyTorch 2.15.0", torch=">=2.14"),
