@@ -38,7 +38,7 @@ tarball() { # makes it once a day
         mkdir -p "$CACHE"
         sources >"$file.sources"
         [[ -s $file.sources ]] || die "no apt source of this host has its own release"
-        mmdebstrap --quiet --variant=minbase --include=git,make,python3,ca-certificates \
+        mmdebstrap --quiet --format=tar --variant=minbase --include=git,make,python3,ca-certificates \
             "$SUITE" "$file.$$" - <"$file.sources" >&2
         mv "$file.$$" "$file"
     fi
