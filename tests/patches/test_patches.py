@@ -88,8 +88,12 @@ def _from_the_distribution(runner: Runner, folder: Path) -> Path:
     assert done.ok, done.stderr
     with tarfile.open(folder / "package") as package:
         member = next(one for one in package if one.name.endswith("usr/bin/patch"))
-        package.extract(member, folder, filter="data")
-    return folder / member.name
+        content = package.extractfile(member)
+        assert content
+        program = folder / "patch"
+        program.write_bytes(content.read())
+        program.chmod(0o755)
+    return program
 
 
 # -- the series --------------------------------------------------------------------------------------
@@ -105,8 +109,7 @@ def contents(patches: tuple[Patch, ...]) -> list[tuple[str, bytes]]:
 
 def unpack(archive: Path, folder: Path) -> Path:
     """As `tar --strip-components=1` does it."""
-    with tarfile.open(archive) as source:
-        source.extractall(folder, filter="data")
+    shutil.unpack_archive(archive, folder)
     (top,) = folder.iterdir()
     return top
 
