@@ -60,12 +60,8 @@ class Apptainer:
             return self.runner([self.program, *argv], env=env, timeout=timeout)
         name = f"stackwright-apptainer-{uuid4().hex[:12]}"
         options = ("--name", name, "--label", f"{engine.MADE_BY_US}={os.getpid()}")
-        settings = {
-            "STACKWRIGHT_DOCKER": " ".join(self.docker.command()),
-            "STACKWRIGHT_APPTAINER_IMAGE": IMAGE,
-            "STACKWRIGHT_BIND": ":".join(str(folder) for folder in (*self.folders, *folders)),
-            "STACKWRIGHT_DOCKER_RUN": " ".join((*options, *(gpu.run_arguments() if gpu else ()))),
-        }
+        settings = self.environment(*folders)
+        settings["STACKWRIGHT_DOCKER_RUN"] = " ".join((*options, *(gpu.run_arguments() if gpu else ())))
         if timeout is not None:
             settings["STACKWRIGHT_TIMEOUT"] = f"{timeout:g}"
         patience = None if timeout is None else timeout + 30
@@ -77,6 +73,16 @@ class Apptainer:
         if done.returncode == engine.TIMED_OUT:
             self._end(name)
         return done
+
+    def environment(self, *folders: Path) -> dict[str, str]:
+        """What ``program`` needs to know where another program starts it; nothing for a native one."""
+        if self.native or self.docker is None:
+            return {}
+        return {
+            "STACKWRIGHT_DOCKER": " ".join(self.docker.command()),
+            "STACKWRIGHT_APPTAINER_IMAGE": IMAGE,
+            "STACKWRIGHT_BIND": ":".join(str(folder) for folder in (*self.folders, *folders)),
+        }
 
     def _end(self, name: str) -> None:
         """The container outlives a client that was killed."""
@@ -117,10 +123,7 @@ class Apptainer:
         with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
             (Path(folder) / "singularity").symlink_to(self.program)
             env = {"PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-            if self.docker is not None and not self.native:
-                env["STACKWRIGHT_DOCKER"] = " ".join(self.docker.command())
-                env["STACKWRIGHT_APPTAINER_IMAGE"] = IMAGE
-                env["STACKWRIGHT_BIND"] = str(sif.resolve().parent)
+            env |= self.environment(sif.resolve().parent)
             done = self.runner([sys.executable, "-c", _INSPECT, str(sif.resolve())], env=env, timeout=120)
         return _described(done, sif)
 
