@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from stackwright import __version__, errors, launch
 from stackwright.app import PATH, ROOT, App, Words, example, json_option, print_json, refuse, selection
 from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
+from stackwright.project import Plan
 
 
 def _exit_codes() -> str:
@@ -151,13 +152,15 @@ def lock_command(app: App, rows: Words, where: Words, form: str) -> None:
 @json_option
 @click.pass_obj
 def render_command(app: App, rows: Words, where: Words, to: Path | None, form: str) -> None:
-    """Write each row's build context, and a bake file beside them. Needs no network and no engine."""
-    from stackwright import output, render
+    """Write each row's Dockerfile, definition file and context; no network and no engine is needed."""
+    from stackwright import definition, output, project, render
 
     planned = app.plan(rows, where)
     folder = to or app.project.out / "rendered"
     render.write_all([row.recipe for row in planned.rows], folder)
     for row in planned.rows:
+        native = definition.render_definition(row.stack, project.sources(app.project))
+        render.write(native, folder / row.stack.id)
         app.say(f"{folder / row.stack.id}: docker build -t {row.stack.id} {folder / row.stack.id}")
     app.say(f"{folder / render.BAKE_FILE}: docker buildx bake -f {folder / render.BAKE_FILE}")
     if form == "json":
@@ -166,8 +169,10 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None, form: s
     refuse(planned)
 
 
-def working(name: str, phases: Words, *examples: str) -> Callable[[Callable[..., None]], click.Command]:
-    """A command that works on rows through some phases, and ends with what the records then say."""
+def working(
+    name: str, phases: Words, *examples: str, own: Callable[[Any], Any] = lambda command: command
+) -> Callable[[Callable[..., None]], click.Command]:
+    """A command on rows through some phases, which ends with what the records say. ``own`` adds options."""
 
     def made(command: Callable[..., None]) -> click.Command:
         @selection
@@ -175,6 +180,7 @@ def working(name: str, phases: Words, *examples: str) -> Callable[[Callable[...,
             "--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="rows at a time"
         )
         @click.option("--gpu", is_flag=True, help="test rows that ask for it on the GPU while they are built")
+        @own
         @json_option
         @click.pass_obj
         def run(app: App, /, rows: Words, where: Words, **options: Any) -> None:
@@ -196,9 +202,19 @@ def probe_command() -> None:
     """Prove images from inside, building first what is not there."""
 
 
-@working("sif", ("base", "build", "sif"), "./build.py sif cuda12-torch")
+@working(
+    "sif", ("base", "build", "sif"), "./build.py sif cuda12-torch",
+    own=click.option(
+        "--from", "origin", type=click.Choice(["image", "def"]), default="image", show_default=True,
+        help="def: build it from its definition file, without the image",
+    ),
+)  # fmt: skip
 def sif_command() -> None:
-    """Convert images to .sif, building first what is not there."""
+    """Make .sif files: of images, building first what is not there, or of definition files.
+
+    One of a definition file is built without root, and without Docker where apptainer is installed; it is
+    proven at once, and compared with the image by facts.
+    """
 
 
 @working("run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run --where torch=2.6.0")
@@ -206,12 +222,17 @@ def run_command() -> None:
     """Everything in order: base, build, probe, sif, probe the sif, and the report."""
 
 
-def _work(app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str) -> None:
-    """The summary is printed in any case; the first failure decides the exit code."""
+def _work(
+    app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str, origin: str = ""
+) -> None:
+    """The summary is printed in any case."""
     from stackwright import session
     from stackwright.record import Phase
 
     planned = app.plan(rows, where, default=not phases)
+    if origin == "def":
+        _from_definitions(app, planned, form)
+        return
     wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
     done = session.work_rows(
         app.project, planned, wanted, runner=app.runner, console=app.console, jobs=jobs, gpu=gpu
@@ -221,10 +242,24 @@ def _work(app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu:
         app.tell(planned)
     else:
         session.print_summary(app.project, done, planned.rejections)
-    for error in done.errors:
+    _end(app, planned, done.errors)
+
+
+def _from_definitions(app: App, planned: Plan, form: str) -> None:
+    from stackwright import definitions
+
+    made, errors = definitions.work(app.project, planned, runner=app.runner, say=app.say)
+    click.echo(definitions.report(made, errors, form))
+    app.tell(planned)
+    _end(app, planned, errors)
+
+
+def _end(app: App, planned: Plan, wrong: Sequence[StackwrightError]) -> None:
+    """The first failure decides the exit code."""
+    for error in wrong:
         app.say(f"error: {error}")
-    if done.errors:
-        sys.exit(done.errors[0].exit_code)
+    if wrong:
+        sys.exit(wrong[0].exit_code)
     refuse(planned)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,22 +37,35 @@ def to_sif(
     reference: str, target: Path, *, docker: Docker, runner: Runner, apptainer: Apptainer, image_bytes: int
 ) -> Made:
     """Convert; what lies under ``target`` is always whole. ConvertError, DiskError: it is the old file."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target.parent)
     in_place = not apptainer.native and layers(docker, reference) is not None
-    _require_room(target, int(image_bytes * (ROOM_IN_PLACE if in_place else ROOM_BY_ARCHIVE)))
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.parent))
-    try:
+    need = int(image_bytes * (ROOM_IN_PLACE if in_place else ROOM_BY_ARCHIVE))
+    with scratch_for(target, need, "the conversion") as scratch:
         unverified = scratch / "image.sif"
         if not (in_place and squash(runner, docker, reference, unverified, timeout=TIMEOUT)):
             _by_archive(reference, unverified, docker=docker, runner=runner, apptainer=apptainer)
         found = engine.inspect(docker, reference)
         assert found is not None, "the image was saved a moment ago"
-        _verify(unverified, labels(apptainer, unverified), found["Config"]["Labels"])
-        made = Made(bytes=unverified.stat().st_size, sha256=_sha256(unverified))
-        unverified.replace(target)
+        return finish(unverified, target, apptainer=apptainer, wanted=found["Config"]["Labels"])
+
+
+@contextlib.contextmanager
+def scratch_for(target: Path, need: int, what: str) -> Iterator[Path]:
+    """A folder beside ``target`` to make it in. DiskError where fewer than ``need`` bytes are free."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(target.parent)
+    _require_room(target, need, what)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.parent))
+    try:
+        yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def finish(unverified: Path, target: Path, *, apptainer: Apptainer, wanted: Mapping[str, str]) -> Made:
+    """Give a file its name, once it opens and has the labels."""
+    _verify(unverified, labels(apptainer, unverified), wanted)
+    made = Made(bytes=unverified.stat().st_size, sha256=_sha256(unverified))
+    unverified.replace(target)
     return made
 
 
@@ -89,11 +103,11 @@ def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> N
         raise ConvertError(f"the SIF lost the labels {', '.join(lost)}", place=str(sif), hint="build.py sif")
 
 
-def _require_room(target: Path, need: int) -> None:
+def _require_room(target: Path, need: int, what: str) -> None:
     free = host.free_disk(target.parent)
     if free < need:
         raise DiskError(
-            f"the conversion needs {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
+            f"{what} needs {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
             place=str(target.parent),
             hint="./build.py clean shows what can go",
         )

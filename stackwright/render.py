@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,28 @@ class Sources:
     build_script: bytes
     sshd_script: bytes
     series: Series
+    beside: tuple[tuple[str, bytes], ...] = ()
+    """What lies beside a definition file: the probes, what judges them, and the examples."""
 
     @classmethod
     def load(cls, root: Path, series: Series) -> Sources:
-        folder = root / "dockerfiles"
+        beside = [*root.glob("probes/*.py"), *root.glob("examples/*.py"), root / "singularity" / "judge.py"]
         return cls(
-            templates=tuple((path.name, path.read_text()) for path in sorted(folder.glob("*.j2"))),
+            templates=(
+                *_templates(root / "dockerfiles", ""),
+                *_templates(root / "singularity", "singularity/"),
+                *_templates(root / "steps", "steps/"),
+            ),
+            beside=tuple((path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)),
             build_script=(root / "scripts" / "build-horovod.sh").read_bytes(),
             sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
             series=series,
         )
+
+
+def _templates(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.glob("*.j2")):
+        yield prefix + path.name, path.read_text()
 
 
 def declared(stack: Stack) -> dict[str, Any]:
@@ -71,13 +83,20 @@ def declared(stack: Stack) -> dict[str, Any]:
 
 def render(stack: Stack, sources: Sources) -> Recipe:
     """The context of one image; the same stack and sources give the same bytes."""
-    row_json = json.dumps(declared(stack), sort_keys=True, separators=(",", ":"))
-    values = _values(stack, row_json, wheel_key(stack, sources))
-    dockerfile = _environment(sources).get_template("Dockerfile.j2").render(**values)
+    dockerfile = environment(sources).get_template("Dockerfile.j2").render(**values(stack, sources))
+    return recipe(stack, {**context(stack, sources), "Dockerfile": (dockerfile + "\n").encode()})
+
+
+def recipe(stack: Stack, files: Mapping[str, bytes]) -> Recipe:
+    ordered = tuple(sorted(files.items()))
+    return Recipe(id=stack.id, key=_key(ordered), files=ordered)
+
+
+def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
+    """What both a Dockerfile and a definition file take from their folder."""
     files = {
-        "Dockerfile": (dockerfile + "\n").encode(),
         "requirements.txt": pins(stack.lock).encode(),
-        "row.json": (row_json + "\n").encode(),
+        "row.json": (_row_json(stack) + "\n").encode(),
         "image/sshd-as-user": sources.sshd_script,
         "horovod/build-horovod.sh": sources.build_script,
         "horovod/source.txt": f"horovod=={stack.horovod} --hash=sha256:{sources.series.sha256}\n".encode(),
@@ -86,8 +105,11 @@ def render(stack: Stack, sources: Sources) -> Recipe:
         files["toolchain.txt"] = toolchain_pins(stack.lock).encode()
     for number, content in enumerate(_patches(stack, sources)):
         files[f"horovod/patches/{number:02d}-{stack.patches[number]}"] = content
-    ordered = tuple(sorted(files.items()))
-    return Recipe(id=stack.id, key=_key(ordered), files=ordered)
+    return files
+
+
+def _row_json(stack: Stack) -> str:
+    return json.dumps(declared(stack), sort_keys=True, separators=(",", ":"))
 
 
 def wheel_key(stack: Stack, sources: Sources) -> str:
@@ -119,7 +141,7 @@ def _patches(stack: Stack, sources: Sources) -> list[bytes]:
 
 def gpu_test(sources: Sources, reference: str, extensions: Sequence[str], run_flag: str) -> str:
     """The Dockerfile of ``build --gpu``; ``run_flag`` asks BuildKit for the device."""
-    template = _environment(sources).get_template("gpu-test.j2")
+    template = environment(sources).get_template("gpu-test.j2")
     return template.render(reference=reference, extensions=extensions, run_flag=run_flag) + "\n"
 
 
@@ -167,7 +189,7 @@ def _key(files: tuple[tuple[str, bytes], ...]) -> str:
     return digest.hexdigest()
 
 
-def _environment(sources: Sources) -> jinja2.Environment:
+def environment(sources: Sources) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.DictLoader(dict(sources.templates)),
         undefined=jinja2.StrictUndefined,
@@ -184,7 +206,8 @@ def dockerfile_literal(value: str) -> str:
     return f"'{value}'"
 
 
-def _values(stack: Stack, row_json: str, wheel_key: str) -> dict[str, Any]:
+def values(stack: Stack, sources: Sources) -> dict[str, Any]:
+    """What the templates of both worlds may name."""
     known, provider = tables.known(stack.os), PROVIDERS[stack.provider]
     return {
         "stack": stack,
@@ -201,11 +224,31 @@ def _values(stack: Stack, row_json: str, wheel_key: str) -> dict[str, Any]:
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
         "arch_flags": " ".join(tables.CPU_FLAGS),
         "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
-        "frameworks_text": ", ".join(f"{FRAMEWORK_TITLES[name]} {found}" for name, found in stack.frameworks),
+        "frameworks_text": _frameworks_text(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
-        "row_json": row_json,
-        "wheel_key": wheel_key,
+        "row_json": _row_json(stack),
+        "labels": labels(stack),
+        "wheel_key": wheel_key(stack, sources),
     }
+
+
+def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
+    """Those of the image, whichever file it is made by."""
+    base = dict(PROVIDERS[stack.provider].images(stack))["BASE_IMAGE"]
+    contents = f"{_frameworks_text(stack)} with Horovod {stack.horovod} on {stack.os}"
+    return (
+        ("org.opencontainers.image.title", stack.id),
+        ("org.opencontainers.image.description", contents),
+        ("org.opencontainers.image.version", stack.horovod),
+        ("org.opencontainers.image.base.name", base),
+        ("org.stackwright.provider", stack.provider),
+        ("org.stackwright.row", stack.id),
+        ("org.stackwright.stack", _row_json(stack)),
+    )
+
+
+def _frameworks_text(stack: Stack) -> str:
+    return ", ".join(f"{FRAMEWORK_TITLES[name]} {found}" for name, found in stack.frameworks)
 
 
 def require_cuda(cuda: str) -> str:

@@ -11,6 +11,7 @@ from stackwright.errors import EngineError, LockError, SiteError
 from stackwright.model import Base, Cell, Stack
 from stackwright.providers.provider import Images, Means, Provider
 from stackwright.rules import tables
+from stackwright.runner import Runner
 from stackwright.suite import read_release, read_suite
 
 KEEP_NOTHING_OF_THE_SITE = (
@@ -67,19 +68,24 @@ def ensure(stack: Stack, means: Means) -> Images:
 
 def _make(base: Base, name: str, means: Means, mirror: str) -> None:
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
-        tar = Path(folder) / "base.tar"
-        hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
-        options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *hooks)
-        done = means.runner(["mmdebstrap", *options, base.suite, tar, mirror], timeout=900)
-        if not done.ok:
-            raise SiteError(
-                f"mmdebstrap could not make {base.suite}: {_last_error(done.stderr)}",
-                hint="scripts/engine.sh installs mmdebstrap; ./build.py doctor says which mirror is used",
-            )
+        tar = bootstrap(base.suite, Path(folder) / "base.tar", runner=means.runner, mirror=mirror)
         label = "LABEL org.stackwright.provider=debian"
         done = means.runner(means.docker.command("image", "import", "--change", label, tar, name))
         if not done.ok:
             raise EngineError(f"the base could not be imported: {done.stderr.strip()}", place=name)
+
+
+def bootstrap(suite: str, tar: Path, *, runner: Runner, mirror: str) -> Path:
+    """The root file system of a suite as a tar, by an ordinary user too. SiteError when it fails."""
+    hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
+    options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *hooks)
+    done = runner(["mmdebstrap", *options, suite, tar, mirror], timeout=900)
+    if not done.ok:
+        raise SiteError(
+            f"mmdebstrap could not make {suite}: {_last_error(done.stderr)}",
+            hint="scripts/engine.sh installs mmdebstrap; ./build.py doctor says which mirror is used",
+        )
+    return tar
 
 
 def _last_error(log: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import render
-from stackwright.project import Planned, Project, cells, plan
+from stackwright import definition, render
+from stackwright.project import Planned, Project, cells, plan, sources
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent
@@ -46,6 +46,13 @@ def test_of_the_rows_on_ubuntu_only_the_oldest_that_was_asked_for_cannot_work() 
 def test_context(row: Planned, name: str, update: bool) -> None:
     recipe = row.recipe
     assert recipe.text(name) == expected(GOLDEN / recipe.id / name, recipe.text(name), update)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)
+def test_definition_file(row: Planned, update: bool) -> None:
+    name = definition.file_name(row.stack)
+    text = definition.render_definition(row.stack, sources(PROJECTS[0])).text(name)
+    assert text == expected(GOLDEN / row.stack.id / name, text, update)
 
 
 def test_bake_file(update: bool) -> None:

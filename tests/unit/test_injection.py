@@ -1,4 +1,4 @@
-"""A string that would run as a command is refused at the door: no Dockerfile and no shell sees it."""
+"""A string that would run as a command is refused at the door: no recipe and no shell sees it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ WAYS_OUT = (
     "{} && touch x",
     "{}\\r",
     "-{}",
+    "{}\\n%post\\n    touch x",
+    "{{{{ touch }}}}",
 )
 
 
@@ -55,3 +57,4 @@ def test_it_is_refused_and_nothing_is_written(
 def test_the_same_way_a_good_value_is_rendered(field: str, value: str, tmp_path: Path) -> None:
     assert render(tmp_path, field, value) == 0
     assert list((tmp_path / "out").rglob("Dockerfile"))
+    assert list((tmp_path / "out").rglob("*.def"))

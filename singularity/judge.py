@@ -1,0 +1,71 @@
+"""Says what is wrong in the facts that the probes left, and fails if anything is: the end of %test.
+
+Runs inside the image with the image's own Python and imports nothing of Stackwright, which judges the same
+facts by more checks from outside.
+Usage: judge.py FOLDER EXTENSION…
+"""
+
+import glob
+import json
+import os
+import sys
+
+NEEDED = ("mpi_built", "nccl_built")
+
+
+def load(folder):
+    found = {}
+    for path in glob.glob(os.path.join(folder, "*.json")):
+        with open(path) as handle:
+            found[os.path.basename(path)[: -len(".json")]] = json.load(handle)
+    return found
+
+
+def errors(facts, place):
+    """Each "error" that is not None, at whatever depth."""
+    if isinstance(facts, dict):
+        for name, value in sorted(facts.items()):
+            if name == "error" and value is not None:
+                yield "%s: %s" % (place, value)
+            else:
+                yield from errors(value, "%s, %s" % (place, name))
+
+
+def static(facts):
+    for path in facts["files"]["host_keys"]:
+        yield "files: %s is a host key of sshd" % path
+    row = json.loads(facts["system"]["row"] or "{}")
+    packages = facts["system"]["python_packages"]
+    for name, version in sorted(dict(row["frameworks"], horovod=row["horovod"]).items()):
+        shipped = packages.get(name, "none")
+        if shipped.partition("+")[0] != version.partition("+")[0]:
+            yield "system: the row says %s %s, and %s is there" % (name, version, shipped)
+
+
+def built(facts, extensions):
+    for extension in extensions:
+        answers = facts.get("built-" + extension, {})
+        for question in NEEDED:
+            if not answers.get(question):
+                yield "built-%s: %s is %r" % (extension, question, answers.get(question))
+
+
+def wrong(facts, extensions):
+    found = [one for name in sorted(facts) for one in errors(facts[name], name)]
+    missing = [name for name in ("files", "system", "link") if name not in facts]
+    if missing:
+        return [*found, "no facts of %s" % ", ".join(missing)]
+    return found or list(static(facts)) + list(built(facts, extensions))
+
+
+def main(folder, extensions):
+    problems = wrong(load(folder), extensions)
+    for problem in problems:
+        print("failed: " + problem)
+    if not problems:
+        print("passed: files and versions, links, and %s" % (" ".join(extensions) or "no extension"))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,51 @@
+"""A row that builds in a minute: few packages, and a wheel that stands for Horovod and PyTorch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from rows import LOCK, SOURCES, stack
+
+from stackwright.model import Stack
+
+WHEELS = ("nvidia-cuda-runtime-cu12", "setuptools")
+PACKAGES = {
+    "base": ("ca-certificates", "python3", "python3-venv"),
+    "toolchain": ("patch",),
+    "runtime": ("openssh-client", "tini"),
+}
+BUILD_SCRIPT = """\
+#!/usr/bin/env bash
+set -euo pipefail
+[ -e "$SOURCE" ] && [ -d /opt/stack/lib ] && command -v patch > /dev/null
+"$PYTHON" - "$OUT" <<'WHEEL'
+import os, sys, zipfile
+os.makedirs(sys.argv[1])
+info = "horovod-0.28.1.dist-info"
+answers = ("mpi", "gloo", "nccl", "cuda")
+files = {
+    "horovod/__init__.py": "",
+    "horovod/torch/__init__.py": "".join("def %s_built(): return True\\n" % name for name in answers),
+    info + "/METADATA": "Metadata-Version: 2.1\\nName: horovod\\nVersion: 0.28.1\\n",
+    info + "/WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    "torch/__init__.py": "__version__ = '2.6.0'\\ndef compiled_with_cxx11_abi(): return True\\n",
+    "torch/lib/empty": "",
+    "torch-2.6.0.egg-info/PKG-INFO": "Metadata-Version: 2.1\\nName: torch\\nVersion: 2.6.0\\n",
+}
+with zipfile.ZipFile(sys.argv[1] + "/horovod-0.28.1-py3-none-any.whl", "w") as wheel:
+    for name, text in files.items():
+        wheel.writestr(name, text)
+    wheel.writestr(info + "/RECORD", "".join(name + ",,\\n" for name in [*files, info + "/RECORD"]))
+WHEEL
+"""
+SMALL = replace(SOURCES, build_script=BUILD_SCRIPT.encode())
+WITHOUT_NCCL = replace(SOURCES, build_script=BUILD_SCRIPT.replace('"nccl", ', "").encode())
+
+
+def row() -> Stack:
+    head = "".join(LOCK.text.splitlines(keepends=True)[:2])
+    pins = (re.search(rf"^{name}==(?:.*\\\n)+.*\n", LOCK.text, re.MULTILINE) for name in WHEELS)
+    text = head + "".join(pin[0] for pin in pins if pin)
+    assert text.count("==") == len(WHEELS)
+    return stack(id="cut-down", patches=(), lock=replace(LOCK, text=text))
