@@ -74,7 +74,7 @@ def work(
             made.append(_one(project, row, means))
         except StackwrightError as error:
             errors.append(error)
-    return made, errors + [problem for one in made if (problem := _problems(one))]
+    return made, errors + [wrong for one in made if (wrong := problem(one))]
 
 
 def _one(project: Project, row: Planned, means: Means) -> Native:
@@ -108,7 +108,7 @@ def _prove(
     return probed.facts, probed.verdict
 
 
-def _problems(one: Native) -> VerdictError | None:
+def problem(one: Native) -> VerdictError | None:
     """What is wrong with a SIF that was built: checks that failed, and differences without a reason."""
     failed = [f"{check.tier}: {check.id}: {check.detail}" for check in one.verdict.failed]
     failed += [f"not as in the image: {found}" for found in one.differences or () if not found.why]
