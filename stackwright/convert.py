@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +17,14 @@ from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
 from stackwright.engines.gpu import GpuAccess
 from stackwright.engines.squash import layers, squash
-from stackwright.errors import ConvertError, DiskError
+from stackwright.errors import ConvertError, DiskError, StackwrightError
 from stackwright.runner import Completed, Runner
 
 ROOM_IN_PLACE, ROOM_BY_ARCHIVE = 1.3, 2.7
 """Disk needed at the peak, in sizes of the image: the SIF twice; or its archive, its files and the SIF."""
+
+FULL = re.compile(r"(?i)no space left on device|out of space on output filesystem")
+"""What the kernel and mksquashfs say of a full disk."""
 
 SCRATCH = ".sif-"
 TIMEOUT = 3600
@@ -57,6 +61,15 @@ def scratch_for(target: Path, need: int, what: str) -> Iterator[Path]:
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.parent))
     try:
         yield scratch
+    except (StackwrightError, OSError) as error:
+        if not FULL.search(str(error)):
+            raise
+        said = error.cause if isinstance(error, StackwrightError) else str(error)
+        raise DiskError(
+            f"the disk was full before {what} ended ({said})",
+            place=str(target.parent),
+            hint="./build.py clean shows what can go",
+        ) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -19,6 +19,7 @@ from uuid import uuid4
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.engines.gpu import GpuAccess
+from stackwright.engines.sif import require_whole
 from stackwright.errors import ConvertError, EngineError
 from stackwright.runner import Completed, Runner
 
@@ -119,7 +120,11 @@ class Apptainer:
             return self(*words, folders=folders, env=inside, timeout=timeout, gpu=gpu)
 
     def inspect(self, sif: Path) -> dict[str, Any]:
-        """spython's description of a SIF: ``attributes`` with ``labels``, ``environment``, ``runscript``."""
+        """spython's description of a SIF: ``attributes`` with ``labels``, ``environment``, ``runscript``.
+
+        ConvertError where it cannot be opened, and where the file is cut short.
+        """
+        require_whole(sif)
         with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
             (Path(folder) / "singularity").symlink_to(self.program)
             env = {"PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
