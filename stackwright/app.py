@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from stackwright.errors import LockError, RejectedError
+from stackwright.errors import EXIT_INTERRUPTED, LockError, RejectedError, StackwrightError
 from stackwright.model import Cell
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
@@ -69,6 +69,15 @@ json_option = click.option(
 )  # fmt: skip
 
 
+def sif_options(command: Callable[..., None]) -> Callable[..., None]:
+    origin = click.option(
+        "--from", "origin", type=click.Choice(["image", "def"]), default="image", show_default=True,
+        help="def: build it from its definition file, without the image",
+    )  # fmt: skip
+    sign = click.option("--sign", type=PATH, metavar="KEY", help="sign it with a private key (PEM)")
+    return origin(sign(command))
+
+
 def refuse(planned: Plan) -> None:
     """The error of rows that cannot work; by then, what could be done for the others is done."""
     unlocked = [one for one in planned.rejections if one.rule == "lock"]
@@ -79,5 +88,27 @@ def refuse(planned: Plan) -> None:
         raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
 
 
+def end(app: App, planned: Plan, wrong: Sequence[StackwrightError]) -> None:
+    """The first failure decides the exit code."""
+    for error in wrong:
+        app.say(f"error: {error}")
+    if wrong:
+        sys.exit(wrong[0].exit_code)
+    refuse(planned)
+
+
 def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+
+
+def exit_codes() -> str:
+    kinds = sorted(
+        {kind.exit_code: kind.meaning for kind in _kinds(StackwrightError)}.items(),
+    )
+    codes = ((0, "done"), *kinds, (EXIT_INTERRUPTED, "interrupted"))
+    lines = [f"  {code:3}  {meaning}" for code, meaning in codes]
+    return "\b\nExit codes:\n" + "\n".join(lines)
+
+
+def _kinds(kind: type[StackwrightError]) -> set[type[StackwrightError]]:
+    return {kind}.union(*(_kinds(sub) for sub in kind.__subclasses__()))

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
 
 from stackwright import __version__, errors, launch
-from stackwright.app import PATH, ROOT, App, Words, example, json_option, print_json, refuse, selection
+from stackwright.app import (
+    PATH,
+    ROOT,
+    App,
+    Words,
+    end,
+    example,
+    exit_codes,
+    json_option,
+    print_json,
+    refuse,
+    selection,
+    sif_options,
+)
 from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
-from stackwright.project import Plan
 
-
-def _exit_codes() -> str:
-    kinds = sorted(
-        {kind.exit_code: kind.meaning for kind in _kinds(StackwrightError)}.items(),
-    )
-    codes = ((0, "done"), *kinds, (EXIT_INTERRUPTED, "interrupted"))
-    lines = [f"  {code:3}  {meaning}" for code, meaning in codes]
-    return "\b\nExit codes:\n" + "\n".join(lines)
-
-
-def _kinds(kind: type[StackwrightError]) -> set[type[StackwrightError]]:
-    return {kind}.union(*(_kinds(sub) for sub in kind.__subclasses__()))
+if TYPE_CHECKING:
+    from stackwright.project import Plan
+    from stackwright.sign import Signer
 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example("./build.py plan", "./build.py run", "./build.py --matrix other.yaml plan '*cuda12*'")
     + "\n\n"
-    + _exit_codes(),
+    + exit_codes(),
 )
 @click.option("--matrix", type=PATH, default=ROOT / "matrix.yaml", help="another matrix")
 @click.option("--out", type=PATH, default=ROOT / "out", help="where everything made goes")
@@ -204,10 +207,7 @@ def probe_command() -> None:
 
 @working(
     "sif", ("base", "build", "sif"), "./build.py sif cuda12-torch",
-    own=click.option(
-        "--from", "origin", type=click.Choice(["image", "def"]), default="image", show_default=True,
-        help="def: build it from its definition file, without the image",
-    ),
+    own=sif_options,
 )  # fmt: skip
 def sif_command() -> None:
     """Make .sif files: of images, building first what is not there, or of definition files.
@@ -223,44 +223,45 @@ def run_command() -> None:
 
 
 def _work(
-    app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str, origin: str = ""
-) -> None:
+    app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str,
+    origin: str = "image", sign: Path | None = None,
+) -> None:  # fmt: skip
     """The summary is printed in any case."""
     from stackwright import session
+    from stackwright import sign as signing
     from stackwright.record import Phase
 
     planned = app.plan(rows, where, default=not phases)
+    signer = signing.signer(sign, app.runner) if sign else None
     if origin == "def":
-        _from_definitions(app, planned, form)
+        _from_definitions(app, planned, form, signer)
         return
     wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
     done = session.work_rows(
-        app.project, planned, wanted, runner=app.runner, console=app.console, jobs=jobs, gpu=gpu
+        app.project,
+        planned,
+        wanted,
+        runner=app.runner,
+        console=app.console,
+        jobs=jobs,
+        gpu=gpu,
+        signer=signer,
     )
     if form == "json":
         print_json(session.document(done))
         app.tell(planned)
     else:
         session.print_summary(app.project, done, planned.rejections)
-    _end(app, planned, done.errors)
+    end(app, planned, done.errors)
 
 
-def _from_definitions(app: App, planned: Plan, form: str) -> None:
+def _from_definitions(app: App, planned: Plan, form: str, signer: Signer | None) -> None:
     from stackwright import definitions
 
-    made, errors = definitions.work(app.project, planned, runner=app.runner, say=app.say)
+    made, errors = definitions.work(app.project, planned, runner=app.runner, say=app.say, signer=signer)
     click.echo(definitions.report(made, errors, form))
     app.tell(planned)
-    _end(app, planned, errors)
-
-
-def _end(app: App, planned: Plan, wrong: Sequence[StackwrightError]) -> None:
-    """The first failure decides the exit code."""
-    for error in wrong:
-        app.say(f"error: {error}")
-    if wrong:
-        sys.exit(wrong[0].exit_code)
-    refuse(planned)
+    end(app, planned, errors)
 
 
 def launchers(command: Callable[..., None]) -> Callable[..., None]:

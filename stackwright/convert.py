@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from stackwright.engines.gpu import GpuAccess
 from stackwright.engines.squash import layers, squash
 from stackwright.errors import ConvertError, DiskError, StackwrightError
 from stackwright.runner import Completed, Runner
+from stackwright.sign import Signer, file_sha256, sign
 
 ROOM_IN_PLACE, ROOM_BY_ARCHIVE = 1.3, 2.7
 """Disk needed at the peak, in sizes of the image: the SIF twice; or its archive, its files and the SIF."""
@@ -38,7 +38,14 @@ class Made:
 
 
 def to_sif(
-    reference: str, target: Path, *, docker: Docker, runner: Runner, apptainer: Apptainer, image_bytes: int
+    reference: str,
+    target: Path,
+    *,
+    docker: Docker,
+    runner: Runner,
+    apptainer: Apptainer,
+    image_bytes: int,
+    signer: Signer | None = None,
 ) -> Made:
     """Convert; what lies under ``target`` is always whole. ConvertError, DiskError: it is the old file."""
     in_place = not apptainer.native and layers(docker, reference) is not None
@@ -49,7 +56,8 @@ def to_sif(
             _by_archive(reference, unverified, docker=docker, runner=runner, apptainer=apptainer)
         found = engine.inspect(docker, reference)
         assert found is not None, "the image was saved a moment ago"
-        return finish(unverified, target, apptainer=apptainer, wanted=found["Config"]["Labels"])
+        wanted = found["Config"]["Labels"]
+        return finish(unverified, target, apptainer=apptainer, wanted=wanted, signer=signer)
 
 
 @contextlib.contextmanager
@@ -74,10 +82,19 @@ def scratch_for(target: Path, need: int, what: str) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def finish(unverified: Path, target: Path, *, apptainer: Apptainer, wanted: Mapping[str, str]) -> Made:
-    """Give a file its name, once it opens and has the labels."""
+def finish(
+    unverified: Path,
+    target: Path,
+    *,
+    apptainer: Apptainer,
+    wanted: Mapping[str, str],
+    signer: Signer | None = None,
+) -> Made:
+    """Give a file its name, once it opens, has the labels and is signed, if it is to be."""
     _verify(unverified, labels(apptainer, unverified), wanted)
-    made = Made(bytes=unverified.stat().st_size, sha256=_sha256(unverified))
+    if signer:
+        sign(apptainer, unverified, signer)
+    made = Made(bytes=unverified.stat().st_size, sha256=file_sha256(unverified))
     unverified.replace(target)
     return made
 
@@ -130,8 +147,3 @@ def _remove_leftovers(folder: Path) -> None:
     """What a conversion that was killed left. The caller holds the row's lock, so that none is running."""
     for path in folder.glob(f"{SCRATCH}*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -24,6 +24,7 @@ from stackwright.providers.debian import bootstrap
 from stackwright.render import labels, write
 from stackwright.rules import tables
 from stackwright.runner import Completed, Runner
+from stackwright.sign import Signer
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "build-definition.sh"
 NEEDS = 40 * 10**9
@@ -46,6 +47,7 @@ def build_definition(
     docker: Docker | None,
     site: Site,
     needs: int = NEEDS,
+    signer: Signer | None = None,
 ) -> Made:
     """Build as an ordinary user; what lies under ``target`` is always whole, and the log beside it.
 
@@ -66,7 +68,7 @@ def build_definition(
         log.write_text(done.stdout + done.stderr)
         if not done.ok:
             raise _failure(f"{stack.id}: {name}", done, log)
-        return finish(unverified, target, apptainer=apptainer, wanted=dict(labels(stack)))
+        return finish(unverified, target, apptainer=apptainer, wanted=dict(labels(stack)), signer=signer)
 
 
 def lay_out(recipe: Recipe, context: Path, site: Site, stack: Stack) -> None:

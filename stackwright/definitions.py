@@ -24,6 +24,7 @@ from stackwright.model import Tier, Verdict
 from stackwright.probe import gather, probe_image
 from stackwright.project import Plan, Planned, Project, sources
 from stackwright.runner import Completed, Runner
+from stackwright.sign import Signer
 
 NO_GPU = "a SIF of a definition file is proven on the CPU; ./build.py run asks for a GPU"
 
@@ -37,6 +38,7 @@ class Means:
     runner: Runner
     site: Site
     say: Callable[[str], None]
+    signer: Signer | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Native:
     differences: tuple[Difference, ...] | None
 
 
-def _find_means(runner: Runner, say: Callable[[str], None]) -> Means:
+def _find_means(runner: Runner, say: Callable[[str], None], signer: Signer | None) -> Means:
     """EngineError where there is neither an apptainer nor an engine to run one in."""
     site = host.site(runner)
     docker: Docker | None = None
@@ -59,14 +61,14 @@ def _find_means(runner: Runner, say: Callable[[str], None]) -> Means:
     except EngineError as error:
         say(f"no engine: {error.cause}; a native apptainer needs none")
     found = apptainers.find(runner, docker, mirror=site.mirror)
-    return Means(apptainer=found, docker=docker, runner=runner, site=site, say=say)
+    return Means(apptainer=found, docker=docker, runner=runner, site=site, say=say, signer=signer)
 
 
 def work(
-    project: Project, plan: Plan, *, runner: Runner, say: Callable[[str], None]
+    project: Project, plan: Plan, *, runner: Runner, say: Callable[[str], None], signer: Signer | None
 ) -> tuple[list[Native], list[StackwrightError]]:
     """Each row to its end, whatever happens to another. EngineError at once where nothing can build them."""
-    means = _find_means(runner, say)
+    means = _find_means(runner, say, signer)
     made: list[Native] = []
     errors: list[StackwrightError] = []
     for row in plan.rows:
@@ -85,6 +87,7 @@ def _one(project: Project, row: Planned, means: Means) -> Native:
         made = build_definition(
             row.stack, render_definition(row.stack, sources(project)), target,
             apptainer=means.apptainer, runner=means.runner, docker=means.docker, site=means.site,
+            signer=means.signer,
         )  # fmt: skip
         facts, verdict = _prove(project, row, target, means.apptainer, folder)
     of_image = folder / "facts" / "docker"

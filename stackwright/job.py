@@ -12,13 +12,14 @@ from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
 from stackwright.project import Planned, Project
 from stackwright.runner import Runner
+from stackwright.sign import Signer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """``apptainer`` is asked for when it is needed: finding one may mean to build its image.
 
-    ``gpu``: rows that ask for it are tested on the GPU while they are built.
+    ``gpu``: rows that ask for it are tested on the GPU while they are built. ``signer`` signs the SIF.
     """
 
     project: Project
@@ -29,6 +30,7 @@ class Job:
     runner: Runner
     display: Display
     gpu: bool = False
+    signer: Signer | None = None
 
     @property
     def id(self) -> str:

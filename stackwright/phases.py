@@ -33,6 +33,9 @@ BUILD_NEEDS = 25 * 10**9
 GPU_BUILD = "gpu while building"
 """Among the tools of a record: how the build was given the GPU, where the row asked to be tested on one."""
 
+SIGNED_BY = "sif signed by"
+"""Among the tools of a record: the head of the sha256 of the public key."""
+
 SMALL_COMPONENT = 20 * 10**6
 """Bytes below which a component is not worth a line of its own on the page."""
 
@@ -267,14 +270,18 @@ def _sif(job: Job, current: Record) -> Record:
     target = job.folder / f"{job.id}.sif"
     made = convert.to_sif(
         job.reference, target, docker=job.docker, runner=job.runner, apptainer=job.apptainer(),
-        image_bytes=current.image.bytes if current.image else 0,
+        image_bytes=current.image.bytes if current.image else 0, signer=job.signer,
     )  # fmt: skip
     path = target.relative_to(job.project.out.parent)
-    return replace(current, sif=record.SifFile(path=str(path), bytes=made.bytes, sha256=made.sha256))
+    tools = {name: text for name, text in current.tools if name != SIGNED_BY}
+    if job.signer:
+        tools[SIGNED_BY] = job.signer.fingerprint
+    made_file = record.SifFile(path=str(path), bytes=made.bytes, sha256=made.sha256)
+    return replace(current, sif=made_file, tools=tuple(tools.items()))
 
 
 def _sif_done(job: Job, current: Record) -> bool:
-    if current.sif is None:
+    if current.sif is None or (job.signer and dict(current.tools).get(SIGNED_BY) != job.signer.fingerprint):
         return False
     path = job.project.out.parent / current.sif.path
     return path.is_file() and path.stat().st_size == current.sif.bytes

@@ -20,6 +20,7 @@ from stackwright.model import Rejection
 from stackwright.project import Plan, Planned, Project
 from stackwright.record import Phase, Record
 from stackwright.runner import Runner
+from stackwright.sign import Signer
 
 PLAIN_WIDTH = 120
 """Columns of the table where no terminal says how many it has, as in a CI log."""
@@ -43,6 +44,7 @@ def work_rows(
     console: Console,
     jobs: int,
     gpu: bool,
+    signer: Signer | None = None,
 ) -> Session:
     """Work on every row that can work. EngineError at once where no engine answers."""
     engine = docker.find(runner)
@@ -52,6 +54,7 @@ def work_rows(
     def job(row: Planned) -> Job:
         return Job(
             project=project, row=row, docker=engine, site=site, runner=runner, display=display, gpu=gpu,
+            signer=signer,
             apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror),
         )  # fmt: skip
 

@@ -1,0 +1,215 @@
+"""A SIF signed by a key that is made here, through a real registry and back; one changed byte is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stackwright import convert, host, sign
+from stackwright.engines import apptainer as apptainers
+from stackwright.engines import docker as engine
+from stackwright.engines.apptainer import Apptainer
+from stackwright.engines.docker import Docker
+from stackwright.errors import ConvertError, SiteError
+from stackwright.runner import Runner
+from stackwright.sign import Signer
+
+pytestmark = pytest.mark.engine
+CACHE = Path(__file__).resolve().parents[2] / "out" / "cache"
+
+
+@pytest.fixture(scope="module")
+def apptainer(runner: Runner, docker: Docker) -> Apptainer:
+    return apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
+
+
+def key(folder: Path, name: str, runner: Runner) -> Signer:
+    path = folder / f"{name}.pem"
+    assert runner(["openssl", "genpkey", "-algorithm", "ed25519", "-out", path]).ok
+    return sign.signer(path, runner)
+
+
+@pytest.fixture(scope="module")
+def ours(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Signer:
+    return key(tmp_path_factory.mktemp("key"), "ours", runner)
+
+
+@pytest.fixture(scope="module")
+def signed(
+    tiny: str, ours: Signer, runner: Runner, docker: Docker, apptainer: Apptainer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:  # fmt: skip
+    folder = tmp_path_factory.mktemp("signed")
+    (folder / "Dockerfile").write_text(f"FROM {tiny}\nLABEL a=b\n")
+    name = f"stackwright-test/signed:{os.getpid()}"
+    done = runner(docker.command("buildx", "build", "--tag", name, folder))
+    assert done.ok, done.stderr
+    target = folder / "x.sif"
+    try:
+        made = convert.to_sif(
+            name, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7, signer=ours
+        )
+    finally:
+        engine.remove(docker, name)
+    assert made.bytes == target.stat().st_size
+    return target
+
+
+def test_it_is_verified_and_still_runs(signed: Path, ours: Signer, apptainer: Apptainer) -> None:
+    sign.verify(apptainer, signed, ours.public)
+    assert convert.labels(apptainer, signed)["a"] == "b"
+    assert apptainer.exec(signed, ("echo", "runs")).stdout == "runs\n"
+
+
+@pytest.mark.parametrize("place", [0.0035, 0.027, 0.05, 0.4, 0.8, 0.95])
+def test_one_changed_byte_is_refused(
+    place: float, signed: Path, ours: Signer, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    """In the table of objects and in the objects; what fills the gaps between them is read by nobody."""
+    content = bytearray(signed.read_bytes())
+    content[int(len(content) * place)] ^= 1
+    (tmp_path / "x.sif").write_bytes(content)
+    with pytest.raises(ConvertError, match="is not what was signed"):
+        sign.verify(apptainer, tmp_path / "x.sif", ours.public)
+
+
+def test_another_key_and_no_signature_are_refused(
+    signed: Path, ours: Signer, runner: Runner, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    with pytest.raises(ConvertError, match="is not what was signed"):
+        sign.verify(apptainer, signed, key(tmp_path, "other", runner).public)
+    shutil.copy(signed, tmp_path / "x.sif")
+    listed = apptainer("sif", "list", tmp_path / "x.sif", folders=(tmp_path,)).stdout
+    number = next(line.split()[0] for line in listed.splitlines() if "Signature" in line)
+    assert apptainer("sif", "del", number, tmp_path / "x.sif", folders=(tmp_path,)).ok
+    with pytest.raises(ConvertError, match="signature not found"):
+        sign.verify(apptainer, tmp_path / "x.sif", ours.public)
+
+
+@pytest.mark.parametrize("content", [None, "no key", "public", "passphrase"])
+def test_what_is_no_private_key_is_said(
+    content: str | None, ours: Signer, runner: Runner, tmp_path: Path
+) -> None:
+    path = tmp_path / "key.pem"
+    if content == "public":
+        path.write_bytes(ours.public)
+    elif content == "passphrase":
+        argv: list[str | Path] = ["openssl", "pkey", "-in", ours.key, "-aes256", "-out", path]
+        assert runner([*argv, "-passout", "pass:secret"]).ok
+    elif content:
+        path.write_text(content)
+    with pytest.raises(SiteError) as caught:
+        sign.signer(path, runner)
+    assert caught.value.place == str(path)
+
+
+# -- through a registry -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def registry_program(runner: Runner) -> Path:
+    """The distribution's docker-registry, taken out of its package: nothing is installed."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    program = CACHE / "docker-registry"
+    with (CACHE / "docker-registry.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            folder = CACHE / f"docker-registry-{os.getpid()}"
+            folder.mkdir()
+            done = runner(["apt-get", "download", "docker-registry"], cwd=folder)
+            assert done.ok, done.stderr
+            (package,) = folder.glob("*.deb")
+            assert runner(["dpkg-deb", "--extract", package, folder]).ok
+            (folder / "usr/bin/docker-registry").replace(program)
+            shutil.rmtree(folder)
+    return program
+
+
+@pytest.fixture
+def registry(registry_program: Path, docker: Docker, runner: Runner, tmp_path: Path) -> Iterator[str]:
+    """HOST:PORT of a registry that lives as long as the test, where a container of the engine reaches it."""
+    shown = runner(
+        docker.command("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
+    )
+    gateway = shown.stdout.strip()
+    with socket.socket() as free:
+        free.bind((gateway, 0))
+        port = free.getsockname()[1]
+    config = tmp_path / "config.yml"
+    config.write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}\n"
+        f"http: {{addr: '{gateway}:{port}'}}\n"
+    )
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen([registry_program, "serve", config], stdout=log, stderr=log)
+    try:
+        for _ in range(100):
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(f"http://{gateway}:{port}/v2/") as answer,
+            ):
+                assert answer.status == 200
+                break
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        yield f"{gateway}:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def test_pushed_pulled_and_verified(
+    registry: str, signed: Path, ours: Signer, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    address = f"oras://{registry}/rows/tiny:1"
+    digest = sign.push(apptainer, signed, address, public=ours.public, plain=True)
+    assert len(digest) == 64
+    sign.pull(apptainer, address, tmp_path / "back.sif", public=ours.public, plain=True)
+    assert (tmp_path / "back.sif").read_bytes() == signed.read_bytes()
+    assert [path.name for path in signed.parent.iterdir() if path.name.startswith(".pulled")] == []
+
+
+def test_a_file_that_was_changed_is_not_pushed(
+    registry: str, signed: Path, ours: Signer, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    content = bytearray(signed.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "x.sif").write_bytes(content)
+    with pytest.raises(ConvertError, match="is not what was signed"):
+        sign.push(apptainer, tmp_path / "x.sif", f"oras://{registry}/x:1", public=ours.public, plain=True)
+    with urllib.request.urlopen(f"http://{registry}/v2/_catalog") as answer:
+        assert b'"repositories":[]' in answer.read()
+
+
+def test_what_another_put_into_the_registry_does_not_get_a_name(
+    registry: str, signed: Path, ours: Signer, runner: Runner, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    other = key(tmp_path, "other", runner)
+    shutil.copy(signed, tmp_path / "theirs.sif")
+    assert apptainer("sif", "del", "5", tmp_path / "theirs.sif", folders=(tmp_path,)).ok
+    sign.sign(apptainer, tmp_path / "theirs.sif", other)
+    address = f"oras://{registry}/rows/tiny:1"
+    sign.push(apptainer, tmp_path / "theirs.sif", address, public=other.public, plain=True)
+    (tmp_path / "x.sif").write_text("the one of yesterday")
+    with pytest.raises(ConvertError, match="is not what was signed"):
+        sign.pull(apptainer, address, tmp_path / "x.sif", public=ours.public, plain=True)
+    assert (tmp_path / "x.sif").read_text() == "the one of yesterday"
+
+
+def test_a_registry_that_is_not_there_and_an_address_of_none_are_errors(
+    signed: Path, ours: Signer, apptainer: Apptainer
+) -> None:
+    with pytest.raises(SiteError, match="could not be pushed"):
+        sign.push(apptainer, signed, "oras://127.0.0.1:9/x:1", public=ours.public, plain=True)
+    with pytest.raises(SiteError, match="not an address"):
+        sign.push(apptainer, signed, "docker://127.0.0.1/x:1", public=ours.public)
