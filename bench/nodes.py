@@ -52,6 +52,7 @@ class Nodes:
     """``containers`` of the stack's image are up, one for each of ``hosts``."""
 
     stack: Stack
+    target: launch.Target
     docker: Docker
     runner: Runner
     containers: tuple[str, ...]
@@ -70,7 +71,7 @@ class Nodes:
         """The line of this launcher, in a shell, as a person would paste it."""
         hosts = ",".join(f"{host}:{per_node}" for host in self.hosts[:nodes])
         site = launch.site(hosts_text=hosts, interface=INTERFACE, ssh_key=KEY)
-        made = launch.LAUNCHERS[launcher](self.stack, site, tuple(command))
+        made = launch.LAUNCHERS[launcher].make(self.target, site, tuple(command))
         return self.run("bash", "-c", launch.script(made))
 
     def python(self, framework: str, *words: str) -> tuple[str, ...]:
@@ -114,7 +115,10 @@ def up(runner: Runner, row: Planned, folder: Path, *mounts: Mount) -> Iterator[N
                 "--env", f"AUTHORIZED_KEYS={KEY}.pub",
                 *options, image, "sshd-as-user", str(launch.SSH_PORT),
             ))  # fmt: skip
-        yield Nodes(stack=row.stack, docker=docker, runner=runner, containers=containers, hosts=HOSTS)
+        yield Nodes(
+            stack=row.stack, target=launch.Target.of(row.stack, image), docker=docker, runner=runner,
+            containers=containers, hosts=HOSTS,
+        )  # fmt: skip
     finally:
         runner(docker.command("rm", "--force", *containers))
         runner(docker.command("network", "rm", network))

@@ -53,7 +53,7 @@ def test_what_the_line_says_of_the_network_is_obeyed(
     framework = cluster.stack.extensions[0]
     command = cluster.python(framework, "/probes/collective.py", "/facts", framework)
     site = launch.site(hosts_text="a:1,b:1", ssh_key=nodes.KEY, **way)
-    made = launch.LAUNCHERS["mpirun"](cluster.stack, site, command)
+    made = launch.LAUNCHERS["mpirun"].make(cluster.target, site, command)
     done = cluster.run("timeout", "60", "bash", "-c", launch.script(made))
     assert done.returncode not in (0, HUNG), done.stdout + done.stderr
     assert said in done.stdout + done.stderr

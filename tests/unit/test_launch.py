@@ -12,21 +12,26 @@ from test_cli import call
 
 from stackwright import launch
 from stackwright.errors import UsageError
+from stackwright.launch import Line
 from stackwright.model import Mpi
 
-STACKS = {
-    "openmpi 5": stack(mpi=Mpi(flavour="openmpi", version="5.0.7")),
-    "openmpi 4": stack(mpi=Mpi(flavour="openmpi", version="4.1.4")),
-    "mpich": stack(mpi=Mpi(flavour="mpich", version="4.2.1")),
+TARGETS = {
+    which: launch.Target.of(stack(mpi=mpi), "stackwright/row:0123456789ab")
+    for which, mpi in {
+        "openmpi 5": Mpi(flavour="openmpi", version="5.0.7"),
+        "openmpi 4": Mpi(flavour="openmpi", version="4.1.4"),
+        "mpich": Mpi(flavour="mpich", version="4.2.1"),
+    }.items()
 }
 ROW = "cuda12-torch"
 
 
-def made(
-    which: str, launcher: str = "mpirun", command: tuple[str, ...] = ("true",), **site: Any
-) -> launch.Launch:
+def made(which: str, launcher: str = "mpirun", command: tuple[str, ...] = ("true",), **site: Any) -> Line:
+    """By a launcher whose recipe is one command."""
     found = launch.site(hosts_text=site.pop("hosts", "a:2,b:2"), **site)
-    return launch.LAUNCHERS[launcher](STACKS[which], found, command)
+    line = launch.LAUNCHERS[launcher].make(TARGETS[which], found, command)
+    assert isinstance(line, Line)
+    return line
 
 
 def has(words: tuple[str, ...], *wanted: str) -> bool:
@@ -63,9 +68,9 @@ def test_hydra_gets_the_options_of_ssh_by_its_variable() -> None:
     assert made("mpich", ssh_key="/k").environment["HYDRA_LAUNCHER_EXTRA_ARGS"].startswith("-p 2222 -i /k ")
 
 
-@pytest.mark.parametrize("which", STACKS)
+@pytest.mark.parametrize("which", TARGETS)
 def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
-    text = launch.line(made(which, fabric="infiniband", interface="ib0", hca="mlx5_0:1"))
+    text = made(which, fabric="infiniband", interface="ib0", hca="mlx5_0:1").text
     assert "NCCL_NET" in text
     assert "=mlx5_0:1" in text
     assert "rc,sm,self" in text
@@ -75,9 +80,9 @@ def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
 
 
 def test_an_nccl_that_does_not_know_it_is_not_told_its_network() -> None:
-    old = stack(nccl="2.8.3", nccl_code=2803)
+    old = launch.Target.of(stack(nccl="2.8.3", nccl_code=2803), "i")
     site = launch.site(hosts_text="a:2", fabric="infiniband")
-    assert "NCCL_NET=" not in launch.line(launch.LAUNCHERS["mpirun"](old, site, ("true",)))
+    assert "NCCL_NET=" not in launch.LAUNCHERS["mpirun"].make(old, site, ("true",)).text
 
 
 def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
@@ -90,12 +95,12 @@ def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
 
 
 @pytest.mark.parametrize("fabric", launch.FABRICS)
-@pytest.mark.parametrize("launcher", launch.LAUNCHERS)
-@pytest.mark.parametrize("which", STACKS)
+@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun", "docker"])
+@pytest.mark.parametrize("which", TARGETS)
 def test_every_word_is_explained_and_all_can_be_pasted(which: str, launcher: str, fabric: Any) -> None:
     command = ("python", "my train.py", "$(touch x)", "#", "'")
     found = made(which, launcher, command, interface="eth0", ssh_key="/k", fabric=fabric)
-    remarks, line = launch.script(found, ("first",)).rsplit("\n", 1)
+    remarks, line = launch.script(found).rsplit("\n", 1)
     assert all(remark.startswith("# ") for remark in remarks.splitlines())
     explained = [setting for setting, _ in found.settings]
     variables, options = explained[: len(found.variables)], explained[len(found.variables) :]
@@ -131,6 +136,28 @@ def test_what_is_no_interface_is_refused(bad: str) -> None:
 def test_what_could_be_an_option_of_ssh_is_no_key(bad: str) -> None:
     with pytest.raises(UsageError, match="--ssh-key"):
         launch.site(hosts_text="a", ssh_key=bad)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "opt",
+        "/",
+        "/opt/",
+        "/opt:/etc",
+        "/opt,/etc",
+        "/opt mpi",
+        "/opt\n",
+        "/../etc",
+        "/$(id)",
+        "/-x",
+        "//a",
+    ],
+)
+def test_what_is_no_folder_is_not_bound(bad: str) -> None:
+    with pytest.raises(UsageError, match="--host-mpi"):
+        launch.site(host_mpi=bad)
 
 
 def test_a_device_is_written_with_its_port_and_is_of_infiniband() -> None:
@@ -176,6 +203,13 @@ def test_without_a_command_it_is_train_py(capsys: pytest.CaptureFixture[str]) ->
         ((ROW, "--hosts", "a"), "0 launchers"),
         ((ROW, "--hosts", "a", "--mpirun", "--horovodrun"), "2 launchers"),
         ((ROW, "--mpirun"), "--hosts"),
+        ((ROW, "--slurm", "--hosts", "a"), "--hosts means nothing to --slurm"),
+        ((ROW, "--mpirun", "--hosts", "a", "--nodes", "2"), "--nodes means nothing to --mpirun"),
+        ((ROW, "--docker", "--nodes", "2"), "--nodes means nothing"),
+        ((ROW, "--kubernetes", "--pyxis"), "--pyxis means nothing"),
+        ((ROW, "--slurm", "--nodes", "0"), "nodes"),
+        ((ROW, "--slurm", "--pyxis", "--host-mpi", "/opt/mpi"), "another way"),
+        ((ROW, "--slurm", "--host-mpi", "/opt/mpi;id"), "/opt/mpi;id"),
         (("*", "--mpirun", "--hosts", "a"), "name one of them"),
         (("cuda12-troch", "--mpirun", "--hosts", "a"), ROW),
         ((ROW, "--mpirun", "--hosts", "a;id"), "a;id"),

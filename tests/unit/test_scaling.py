@@ -15,6 +15,7 @@ from bench import nodes, scaling
 from bench.scaling import Line, Run, lines, printed
 from stackwright.engines.docker import Docker
 from stackwright.errors import EngineError
+from stackwright.launch import Target
 from stackwright.runner import Completed, Runner
 
 RESULTS = sorted((ROOT / "docs" / "results").glob("*/scaling/*.json"))
@@ -107,7 +108,14 @@ class Fake(nodes.Nodes):
 
 def test_a_run_in_another_world_than_was_asked_for_is_no_measurement() -> None:
     docker = Docker(program="docker", host="", version="", driver="", root="")
-    fake = Fake(stack=stack(), docker=docker, runner=Runner(), containers=(), hosts=("a", "b"))
+    fake = Fake(
+        stack=stack(),
+        target=Target.of(stack(), "i"),
+        docker=docker,
+        runner=Runner(),
+        containers=(),
+        hosts=("a", "b"),
+    )
     (run,) = scaling.measure(fake, configurations=((1, 2),))
     assert (run.configuration, run.world_size, run.images_per_second) == ("1×2", 2, 9.0)
     for other in ((1, 1), (2, 1), (2, 2)):

@@ -1,0 +1,243 @@
+"""What `launch` prints for a scheduler: a script that sbatch takes, a manifest that Kubernetes takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from rows import stack
+from test_cli import call
+from test_launch import ROW, TARGETS
+
+from stackwright import launch
+from stackwright.launch.rank import fault
+from stackwright.launch.values import Batch, Manifest
+
+HOSTILE = ("python", "my train.py", "$(touch x)", "`id`", "#", "'", "\n", "END_OF_PROGRAM")
+SCHEMA = json.loads((Path(__file__).parent / "mpijob.schema.json").read_text(encoding="utf-8"))
+"""Written by hand after the CRD that the MPI Operator publishes, which has 9,000 lines: the fields that our
+manifest may have, of the same types and with the same values allowed, and no other field."""
+PUBLISHED = os.environ.get("STACKWRIGHT_MPIJOB_CRD")
+"""Path of the operator's own deploy/v2beta1/mpi-operator.yaml, where one was fetched."""
+
+
+def batch(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> Batch:
+    made = launch.LAUNCHERS["slurm"].make(TARGETS[which], launch.site(**site), command)
+    assert isinstance(made, Batch)
+    return made
+
+
+def manifest(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> Manifest:
+    made = launch.LAUNCHERS["kubernetes"].make(TARGETS[which], launch.site(**site), command)
+    assert isinstance(made, Manifest)
+    return made
+
+
+# -- Slurm -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("which", "wanted"),
+    [
+        ("openmpi 5", ("--mpi=pmix", "OMPI_MCA_btl=self,sm,tcp", "OMPI_MCA_btl_tcp_if_include=ib0")),
+        ("openmpi 4", ("--mpi=pmix", "OMPI_MCA_btl=self,vader,tcp")),
+        ("mpich", ("--mpi=pmi2", "UCX_TLS=tcp,sm,self", "UCX_POSIX_USE_PROC_LINK=n")),
+    ],
+)
+def test_each_mpi_meets_its_own_pmi_and_is_told_by_variables(which: str, wanted: tuple[str, ...]) -> None:
+    text = batch(which, interface="ib0").text
+    assert all(word in text for word in (*wanted, "NCCL_SOCKET_IFNAME=ib0"))
+
+
+def test_the_script_asks_slurm_for_what_was_asked() -> None:
+    lines = launch.script(batch("openmpi 5", nodes=3, per_node=4)).splitlines()
+    assert lines[0] == "#!/bin/bash"  # else sbatch refuses it
+    asked = [line for line in lines if line.startswith("#SBATCH ")]
+    assert {"#SBATCH --nodes=3", "#SBATCH --ntasks-per-node=4", "#SBATCH --gpus-per-node=4"} <= set(asked)
+    first = next(at for at, line in enumerate(lines) if line and not line.startswith("#"))
+    assert all(lines.index(line) < first for line in asked)  # sbatch reads no further
+
+
+def test_the_three_ways_lead_into_the_container() -> None:
+    hybrid, bound, pyxis = (
+        batch("openmpi 5", **way) for way in ({}, {"host_mpi": "/opt/m"}, {"pyxis": True})
+    )
+    assert "apptainer exec --nv row-1.sif true" in hybrid.text.replace(TARGETS["openmpi 5"].sif, "row-1.sif")
+    assert "--bind /opt/m:/opt/m:ro --env LD_LIBRARY_PATH=/opt/m/lib" in bound.text
+    assert "apptainer" not in pyxis.text
+    assert '"--container-mounts=$PWD:/workspace"' in pyxis.text
+    assert len({hybrid.when, bound.when, pyxis.when}) == 3
+
+
+@pytest.mark.parametrize("which", TARGETS)
+@pytest.mark.parametrize(
+    "way", [{}, {"host_mpi": "/opt/m"}, {"pyxis": True}, {"fabric": "infiniband"}], ids=str
+)
+def test_bash_hands_the_command_to_srun_as_it_was_given(
+    which: str, way: dict[str, Any], tmp_path: Path
+) -> None:
+    """srun is a stand-in that writes down what it got: first the proof of the world, then the command."""
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nprintf "%s\\0" "$@" >> got; printf "\\0" >> got\n')
+    srun.chmod(0o755)
+    made = batch(which, HOSTILE, **way)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-c", launch.script(made)], cwd=tmp_path, env=environment, check=True)
+    proof, training, _ = (tmp_path / "got").read_text().split("\0\0")
+    start = [word.replace("$PWD", str(tmp_path)) for option in made.step for word in option.words]
+    assert training.split("\0") == [*start, *HOSTILE]
+    *words, program = proof.split("\0")
+    assert words == [*start, "python3", "-c"]
+    assert program == made.program
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["got", "srun"]
+
+
+@pytest.mark.parametrize("which", TARGETS)
+def test_every_setting_of_the_script_has_a_reason(which: str) -> None:
+    made = batch(which, interface="ib0", fabric="infiniband", hca="mlx5_0:1", host_mpi="/opt/m")
+    assert all(why for _, why in made.settings)
+    told = {setting for setting, _ in made.settings}
+    shown = [line for line in made.text.splitlines() if line.startswith(("#SBATCH ", "export "))]
+    assert {line.partition(" ")[2] for line in shown} <= told
+    assert made.argv[1 : -len(made.command)] == tuple(
+        word for setting in told_in_order(made, told) for word in shlex.split(setting)
+    )
+
+
+def told_in_order(made: Batch, told: set[str]) -> list[str]:
+    return [str(option) for option in made.step if str(option) in told]
+
+
+# -- the trap --------------------------------------------------------------------------------------
+
+
+def test_the_trap_has_a_name() -> None:
+    assert fault(4, 4) == ""
+    assert fault(1, 1) == ""
+    said = fault(4, 1)
+    assert said.startswith("singleton trap: 4 ranks were started, and each is rank 0 of 1")
+    assert "srun --mpi=list" in said
+    assert fault(4, 2).startswith("wrong world: 4 ranks")
+
+
+def test_the_program_that_is_carried_says_it_where_there_is_no_mpi(tmp_path: Path) -> None:
+    """The way that it goes in an image without MPI. With MPI it goes in tests/hpc."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", batch("openmpi 5").program], cwd=tmp_path,
+        env={"SLURM_NTASKS": "2", "LD_LIBRARY_PATH": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "no MPI in the container" in done.stderr or "singleton trap" in done.stderr
+
+
+# -- Kubernetes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("which", TARGETS)
+def test_the_manifest_is_an_mpijob(which: str, fabric: Any) -> None:
+    made = manifest(which, HOSTILE, nodes=2, per_node=4, fabric=fabric)
+    read = yaml.safe_load(launch.script(made))
+    assert read == json.loads(json.dumps(made.document))
+    jsonschema.validate(read, SCHEMA)
+    launcher = read["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+    assert launcher["command"][-len(HOSTILE) :] == list(HOSTILE)
+    assert launcher["command"][:3] == ["mpirun", "-np", "8"]
+    assert all(why for _, why in made.settings)
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="STACKWRIGHT_MPIJOB_CRD does not name the operator's definition")
+@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("which", TARGETS)
+def test_the_published_definition_takes_it(which: str, fabric: Any) -> None:
+    document = manifest(which, nodes=2, per_node=4, fabric=fabric).document
+    jsonschema.validate(document, strict(published()))
+    broken = {**document, "spec": {**document["spec"], "slotsPerWorkers": 1}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, strict(published()))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("apiVersion",), "kubeflow.org/v1"),
+        (("spec", "mpiImplementation"), "openmpi"),
+        (("spec", "slotsPerWorker"), "4"),
+        (("spec", "slots"), 4),
+        (("spec", "launcherCreationPolicy"), "Later"),
+        (("spec", "runPolicy", "cleanPodPolicy"), "Some"),
+        (("spec", "mpiReplicaSpecs", "Workers"), {}),
+        (("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "containers"), []),
+        (("metadata", "name"), "Not_a_name"),
+    ],
+)
+def test_the_schema_refuses_what_the_operator_would(path: tuple[str, ...], value: Any) -> None:
+    document = json.loads(json.dumps(manifest("openmpi 5").document))
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+
+
+def published() -> Any:
+    assert PUBLISHED
+    documents = yaml.safe_load_all(Path(PUBLISHED).read_text(encoding="utf-8"))
+    definition = next(one for one in documents if one["kind"] == "CustomResourceDefinition")
+    versions = {one["name"]: one for one in definition["spec"]["versions"]}
+    return versions["v2beta1"]["schema"]["openAPIV3Schema"]
+
+
+def strict(schema: Any) -> Any:
+    """As the API server does with --validate=strict: no field that the definition does not know."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: strict(value) for key, value in schema.items()}
+    known = schema.get("properties")
+    if schema.get("type") == "object" and isinstance(known, dict) and set(known) != {"name"}:
+        made.setdefault("additionalProperties", schema.get("x-kubernetes-preserve-unknown-fields", False))
+    if "metadata" in made.get("properties", {}) and not schema["properties"]["metadata"].get("properties"):
+        made["properties"]["metadata"] = {"type": "object"}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("row_id", "name"),
+    [("A_row+1,torch=2.6", "a-row-1-torch-2-6"), ("12@", "row-12"), ("a" * 39 + "-bc", "a" * 39)],
+)
+def test_a_row_whose_name_kubernetes_would_refuse_gets_another(row_id: str, name: str) -> None:
+    row = launch.Target.of(stack(id=row_id), "i")
+    made = launch.LAUNCHERS["kubernetes"].make(row, launch.site(), ("true",))
+    assert isinstance(made, Manifest)
+    assert made.document["metadata"]["name"] == name
+    jsonschema.validate(made.document, SCHEMA)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("launcher", "part"), [("slurm", "script"), ("kubernetes", "manifest"), ("docker", "line")]
+)
+def test_json_has_what_is_printed(launcher: str, part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "launch", ROW, f"--{launcher}", "--per-node", "2", "--format", "json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert (document["id"], document["launcher"]) == (ROW, launcher)
+    assert document["when"] and document["settings"] and document[part]
+    code, text, _ = call(capsys, "launch", ROW, f"--{launcher}", "--per-node", "2")
+    assert code == 0
+    shown = yaml.safe_load(text) if part == "manifest" else text.rstrip("\n")
+    assert document[part] == shown if part != "line" else shown.endswith(document[part])
