@@ -1,10 +1,9 @@
-"""What each rank runs before the training: it fails where the ranks are not one world.
+"""What each rank runs before the training: it fails where they are not one world of as many as were started.
 
-The batch script carries it, and the image's own Python runs it: it imports ctypes, os and sys alone.
+The batch script carries it, and the image's own Python runs it: it imports ctypes and sys alone.
 """
 
 import ctypes
-import os
 import sys
 
 LIBRARIES = ("libmpi.so.40", "libmpich.so.12", "libmpi.so.12")
@@ -45,4 +44,4 @@ def world() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(fault(int(os.environ["SLURM_NTASKS"]), world()) or None)
+    sys.exit(fault(int(sys.argv[1]), world()) or None)

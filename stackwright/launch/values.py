@@ -173,7 +173,7 @@ class Batch:
             "set -euo pipefail",
             *(f"export {variable}" for variable in self.variables),
             f"prove_world=$(cat <<'{END}'\n{self.program}\n{END}\n)",
-            f'{start} python3 -c "$prove_world"',
+            f'{start} python3 -c "$prove_world" "$SLURM_NTASKS"',
             f"{start} {shlex.join(self.command)}",
         )
         return "\n".join(lines)

@@ -89,13 +89,13 @@ def test_bash_hands_the_command_to_srun_as_it_was_given(
     srun.write_text('#!/bin/sh\nprintf "%s\\0" "$@" >> got; printf "\\0" >> got\n')
     srun.chmod(0o755)
     made = batch(which, HOSTILE, **way)
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {"SLURM_NTASKS": "2", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-c", launch.script(made)], cwd=tmp_path, env=environment, check=True)
     proof, training, _ = (tmp_path / "got").read_text().split("\0\0")
     start = [word.replace("$PWD", str(tmp_path)) for option in made.step for word in option.words]
     assert training.split("\0") == [*start, *HOSTILE]
-    *words, program = proof.split("\0")
-    assert words == [*start, "python3", "-c"]
+    *words, program, ranks = proof.split("\0")
+    assert (words, ranks) == ([*start, "python3", "-c"], "2")  # from outside: the container may hide it
     assert program == made.program
     assert sorted(path.name for path in tmp_path.iterdir()) == ["got", "srun"]
 
@@ -131,8 +131,8 @@ def test_the_trap_has_a_name() -> None:
 def test_the_program_that_is_carried_says_it_where_there_is_no_mpi(tmp_path: Path) -> None:
     """The way that it goes in an image without MPI. With MPI it goes in tests/hpc."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", batch("openmpi 5").program], cwd=tmp_path,
-        env={"SLURM_NTASKS": "2", "LD_LIBRARY_PATH": ""}, capture_output=True, text=True, check=False,
+        [sys.executable, "-I", "-S", "-c", batch("openmpi 5").program, "2"], cwd=tmp_path,
+        env={"LD_LIBRARY_PATH": ""}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
