@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stackwright import __version__
 from stackwright.model import Check, Rejection, Tier
+from stackwright.recipes import Recipe, recipes
 from stackwright.record import Record, Step, newest, utc
 from stackwright.sharing import sentence, sharing
 from stackwright.standing import (
@@ -114,6 +115,7 @@ class RowView:
     components: tuple[Bar, ...]
     layers: tuple[tuple[str, str, str], ...]
     commands: tuple[tuple[str, tuple[Command, ...]], ...]
+    recipes: tuple[Recipe, ...]
     earlier: tuple[tuple[str, ...], ...]
 
 
@@ -166,6 +168,7 @@ def _row(record: Record, before: tuple[Record, ...]) -> RowView:
         components=_components(record),
         layers=tuple((layer.what, layer.created_by, size(layer.bytes)) for layer in record.layers),
         commands=_commands(record),
+        recipes=_launches(record),
         earlier=tuple(_earlier(old) for old in before[:EARLIER_SHOWN]),
     )
 
@@ -282,6 +285,12 @@ def _commands(record: Record) -> tuple[tuple[str, tuple[Command, ...]], ...]:
     pairs = (("Docker", _docker(record)), ("Apptainer", _apptainer(record)))
     kept = ((name, tuple(one for one in made if one.what == SHELL or not look)) for name, made in pairs)
     return tuple((name, made) for name, made in kept if made)
+
+
+def _launches(record: Record) -> tuple[Recipe, ...]:
+    if record.image is None or state(record) is State.FAILED:
+        return ()
+    return recipes(record, _published(record) or record.image.reference)
 
 
 def _published(record: Record) -> str:

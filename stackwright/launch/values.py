@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,13 @@ SSH_PORT = 2222
 
 TRAIN = ("python", "train.py")
 """What each rank runs unless it is told otherwise."""
+
+
+def mpi_of(flavour: str, version: str) -> Mpi | None:
+    """What a file or a label says of an MPI, or None where it is none that images have."""
+    if flavour not in ("openmpi", "mpich") or not re.fullmatch(r"\d+(\.\d+)*", version, re.ASCII):
+        return None
+    return Mpi(flavour="mpich" if flavour == "mpich" else "openmpi", version=version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +218,7 @@ def script(launch: Launch) -> str:
     first = ("#!/bin/bash",) if isinstance(launch, Batch) else ()
     when = f"Use it {launch.when}."
     reasons = (f"{setting}: {why}" for setting, why in launch.settings)
-    remarks = (f"# {remark}" for remark in (when, *launch.before, *reasons))
+    remarks = (f"# {remark.replace(chr(10), ' ')}" for remark in (when, *launch.before, *reasons))
     return "\n".join([*first, *remarks, launch.text])
 
 

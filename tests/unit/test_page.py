@@ -13,6 +13,7 @@ from report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, re
 from stackwright.errors import RecordError
 from stackwright.model import Check, Outcome, Rejection, Tier, Verdict
 from stackwright.page import TIERS, page
+from stackwright.recipes import WAYS, recipes
 from stackwright.record import Component, Image, Layer, Status, Step
 from stackwright.report import write_page
 from stackwright.standing import size, tier_cells
@@ -143,3 +144,29 @@ def test_a_page_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match="cannot be written"):
         write_page([], [], tmp_path / "file" / "index.html")
+
+
+def test_a_row_shows_how_it_is_started_and_each_recipe_is_folded() -> None:
+    text = page((all_passed(),), [], NOON)
+    recipes = [element for element in Elements(text).seen if element == ("details", {"class": "fold"})]
+    assert len(recipes) == len(WAYS)
+    assert "srun --mpi=pmix" in text and "kind: MPIJob" in text and "singleton trap" in text
+
+
+def test_an_image_that_failed_is_not_offered_to_a_cluster() -> None:
+    assert "kind: MPIJob" not in page((broken(),), [], NOON)
+
+
+@pytest.mark.parametrize(
+    "name, value", [("mpi.flavour", "intel"), ("mpi.version", "5;id"), ("nccl", "$(id)")]
+)
+def test_a_record_with_an_mpi_or_nccl_of_another_notation_has_no_recipes(name: str, value: str) -> None:
+    record = all_passed()
+    declared = tuple((key, value if key == name else old) for key, old in record.declared)
+    assert recipes(replace(record, declared=declared), "i") == ()
+    assert len(recipes(record, "i")) == len(WAYS)
+
+
+def test_no_line_of_a_recipe_leaves_its_comment() -> None:
+    for recipe in recipes(all_passed(), "i\ntouch x"):
+        assert "touch x" not in [line.strip() for line in recipe.text.splitlines()]
