@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test env engine faults lock-tools
+.PHONY: run matrix test env engine faults hpc lock-tools
 
 PYTHON := .venv/bin/python
 
@@ -25,6 +25,10 @@ engine:
 # Faults planted in the real image; needs one that `make run` built.
 faults: env engine
 	$(PYTHON) -m pytest tests/e2e
+
+# Slurm and Apptainer in two containers as nodes; the rows whose SIF `make run` left train in it.
+hpc: env engine
+	$(PYTHON) -m pytest tests/hpc
 
 # Moves the pins of the tools themselves; the diff of requirements.txt is what a reviewer reads.
 lock-tools: env

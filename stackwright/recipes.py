@@ -1,4 +1,4 @@
-"""How a row is started over several nodes, for the page: each launcher's recipe, with an example's numbers."""
+"""How a row is started over several nodes, for the page: each launcher's recipe, with example numbers."""
 
 from __future__ import annotations
 
