@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -15,6 +15,9 @@ from stackwright.errors import EXIT_INTERRUPTED, LockError, RejectedError, Stack
 from stackwright.model import Cell
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
+
+if TYPE_CHECKING:
+    from stackwright.sign import Signer
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = click.Path(path_type=Path)
@@ -86,6 +89,48 @@ def refuse(planned: Plan) -> None:
         raise RejectedError(f"{refused} of the selected rows cannot work")
     if unlocked:
         raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
+
+
+def work(
+    app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str,
+    origin: str = "image", sign: Path | None = None,
+) -> None:  # fmt: skip
+    """Work on rows through some phases; the summary is printed in any case."""
+    from stackwright import session
+    from stackwright import sign as signing
+    from stackwright.record import Phase
+
+    planned = app.plan(rows, where, default=not phases)
+    signer = signing.signer(sign, app.runner) if sign else None
+    if origin == "def":
+        _from_definitions(app, planned, form, signer)
+        return
+    wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
+    done = session.work_rows(
+        app.project,
+        planned,
+        wanted,
+        runner=app.runner,
+        console=app.console,
+        jobs=jobs,
+        gpu=gpu,
+        signer=signer,
+    )
+    if form == "json":
+        print_json(session.document(done))
+        app.tell(planned)
+    else:
+        session.print_summary(app.project, done, planned.rejections)
+    end(app, planned, done.errors)
+
+
+def _from_definitions(app: App, planned: Plan, form: str, signer: Signer | None) -> None:
+    from stackwright import definitions
+
+    made, errors = definitions.work(app.project, planned, runner=app.runner, say=app.say, signer=signer)
+    click.echo(definitions.report(made, errors, form))
+    app.tell(planned)
+    end(app, planned, errors)
 
 
 def end(app: App, planned: Plan, wrong: Sequence[StackwrightError]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -16,7 +16,6 @@ from stackwright.app import (
     ROOT,
     App,
     Words,
-    end,
     example,
     exit_codes,
     json_option,
@@ -24,12 +23,9 @@ from stackwright.app import (
     refuse,
     selection,
     sif_options,
+    work,
 )
 from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
-
-if TYPE_CHECKING:
-    from stackwright.project import Plan
-    from stackwright.sign import Signer
 
 
 @click.group(
@@ -187,7 +183,7 @@ def working(
         @json_option
         @click.pass_obj
         def run(app: App, /, rows: Words, where: Words, **options: Any) -> None:
-            _work(app, rows, where, phases=phases, **options)
+            work(app, rows, where, phases=phases, **options)
 
         run.__doc__ = command.__doc__
         return cli.command(name, epilog=example(*examples), help=command.__doc__)(run)
@@ -220,48 +216,6 @@ def sif_command() -> None:
 @working("run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run --where torch=2.6.0")
 def run_command() -> None:
     """Everything in order: base, build, probe, sif, probe the sif, and the report."""
-
-
-def _work(
-    app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str,
-    origin: str = "image", sign: Path | None = None,
-) -> None:  # fmt: skip
-    """The summary is printed in any case."""
-    from stackwright import session
-    from stackwright import sign as signing
-    from stackwright.record import Phase
-
-    planned = app.plan(rows, where, default=not phases)
-    signer = signing.signer(sign, app.runner) if sign else None
-    if origin == "def":
-        _from_definitions(app, planned, form, signer)
-        return
-    wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
-    done = session.work_rows(
-        app.project,
-        planned,
-        wanted,
-        runner=app.runner,
-        console=app.console,
-        jobs=jobs,
-        gpu=gpu,
-        signer=signer,
-    )
-    if form == "json":
-        print_json(session.document(done))
-        app.tell(planned)
-    else:
-        session.print_summary(app.project, done, planned.rejections)
-    end(app, planned, done.errors)
-
-
-def _from_definitions(app: App, planned: Plan, form: str, signer: Signer | None) -> None:
-    from stackwright import definitions
-
-    made, errors = definitions.work(app.project, planned, runner=app.runner, say=app.say, signer=signer)
-    click.echo(definitions.report(made, errors, form))
-    app.tell(planned)
-    end(app, planned, errors)
 
 
 def launchers(command: Callable[..., None]) -> Callable[..., None]:
