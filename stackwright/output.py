@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from stackwright.rules import Said
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules
     from stackwright.clean import Item
+    from stackwright.cluster import Examined
     from stackwright.doctor import Finding
     from stackwright.explain import Explanation
     from stackwright.sweep import Sweep
@@ -190,6 +191,30 @@ def items_table(items: tuple[Item, ...]) -> Table:
         why = f"{item.why}\n{item.todo}" if item.todo else item.why
         table.add_row(item.kind, escape(item.name), f"{item.bytes / 1e9:.1f}", escape(why))
     return table
+
+
+def cluster_tables(examined: Examined) -> Iterator[Table | str]:
+    """``doctor --cluster``: the programs, the rows side by side, and the row that fits best in detail."""
+    programs = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("program", "what it says first"):
+        programs.add_column(heading, overflow="fold")
+    for one in examined.asked:
+        programs.add_row(escape(one.program), escape(one.said) if one.found else "[dim]not found[/]")
+    yield programs
+    styles = {"works": "green", "fails": "red", "not found": "dim"}
+    rows = Table(box=SIMPLE_HEAD, pad_edge=False)
+    rows.add_column("row", no_wrap=True)
+    for answer in examined.rows[0].answers:
+        rows.add_column(answer.about, overflow="fold")
+    for row in examined.rows:
+        answers = (f"[{styles.get(one.outcome, 'yellow')}]{one.outcome}[/]" for one in row.answers)
+        rows.add_row(escape(row.image.row), *answers)
+    yield rows
+    best = examined.rows[0]
+    yield f"{escape(best.verdict)}:"
+    for answer in best.answers:
+        todo = f"\n    next: {answer.todo}" if answer.todo else ""
+        yield escape(f"  {answer.about}: {answer.outcome}: {answer.why}{todo}")
 
 
 def findings_table(findings: tuple[Finding, ...]) -> Table:

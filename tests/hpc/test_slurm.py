@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from cluster import JOB, ROOT, USER, Cluster
 
 from bench.nodes import LEND_DRIVER, SHARED_CORES
+from stackwright import cluster as doctor
 from stackwright import launch
 from stackwright.checks import collective
 from stackwright.engines import docker as engine
@@ -21,7 +22,7 @@ from stackwright.engines.docker import Docker
 from stackwright.launch.slurm import PMI
 from stackwright.model import Mpi, Stack
 from stackwright.project import Project, cells, default_rows, plan
-from stackwright.runner import Runner
+from stackwright.runner import Completed, Runner
 
 pytestmark = pytest.mark.engine
 
@@ -192,3 +193,28 @@ def test_a_row_without_its_pmi_is_named_as_the_trap(row: Stack, cluster: Cluster
     done = cluster.submit(launch.script(made).replace(f"--mpi={PMI[row.mpi.flavour]}", "--mpi=none"))
     assert not done.ok
     assert TRAP in done.stdout
+
+
+class LoginNode(Runner):
+    """Runs on the first node what doctor asks there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self.cluster = cluster
+
+    def __call__(self, argv: Sequence[str | Path], **options: Any) -> Completed:
+        return self.cluster.run(*map(str, argv))
+
+
+def test_doctor_reads_what_a_real_cluster_says(cluster: Cluster) -> None:
+    every = plan(PROJECT, cells(PROJECT, ())).rows
+    examined = doctor.examine(LoginNode(cluster), [row.stack for row in every])
+    seen = examined.seen
+    assert seen.pmi is not None and {"pmix", "pmi2"} <= set(seen.pmi)
+    assert (seen.pmix, seen.pmi_error, seen.pyxis) == ((5,), "", False)
+    assert seen.slurm and seen.glibc and seen.kernel
+    assert seen.runtime and seen.runtime[0] == "apptainer"
+    assert (seen.mpi, seen.ports, seen.driver) == (None, None, None)  # the nodes have none of it
+    for row in examined.rows:
+        said = {answer.about: answer.outcome for answer in row.answers}
+        assert (said["srun"], said["container"], said["fabric"]) == ("works", "works", "not found")

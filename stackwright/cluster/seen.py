@@ -1,0 +1,152 @@
+"""What the programs of a cluster say of it. Each reader is pure: the output in, a fact or None out.
+
+None means that the output does not say it; a program that is absent leaves all its facts at None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+VERSION = r"(\d+(?:\.\d+)+)"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port for RDMA. ``link`` is InfiniBand or Ethernet, ``transport`` as ibv_devinfo writes it."""
+
+    device: str
+    number: int
+    active: bool
+    link: str
+    transport: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """``pmi`` are the plugins of srun, ``pmix`` the major versions of its PMIx, ``pmi_error`` what it could
+    not load. ``mpi`` is the cluster's own: flavour and version; ``prefix`` is where it lies.
+    """
+
+    slurm: str | None = None
+    pmi: tuple[str, ...] | None = None
+    pmix: tuple[int, ...] = ()
+    pmi_error: str = ""
+    pyxis: bool = False
+    mpi: tuple[str, str] | None = None
+    prefix: str | None = None
+    pml: tuple[str, ...] = ()
+    ports: tuple[Port, ...] | None = None
+    driver: str | None = None
+    capabilities: tuple[str, ...] = ()
+    glibc: str | None = None
+    runtime: tuple[str, str] | None = None
+    kernel: str | None = None
+
+
+def slurm(seen: Seen, text: str) -> Seen:
+    """``slurm 23.02.7``, ``slurm-wlm 24.11.5``."""
+    return replace(seen, slurm=_first(rf"^slurm\S*\s+{VERSION}", text))
+
+
+def pmi(seen: Seen, text: str) -> Seen:
+    """The plugins stand below a title, one in a line, until 21.08 with "srun: " before each."""
+    lines = [line.removeprefix("srun:").strip() for line in text.splitlines()]
+    title = next((at for at, line in enumerate(lines) if re.match(r"MPI (plugin )?types are", line)), None)
+    if title is None:
+        return replace(seen, pmi_error=_first(r"^(srun: (?:error|fatal): .*)$", text) or "")
+    found = tuple(line for line in lines[title + 1 :] if re.fullmatch(r"[a-z][a-z0-9_]*", line))
+    versions = {int(number) for number in re.findall(r"\bpmix_v(\d+)\b", " ".join(lines[title:]))}
+    error = next((line for line in lines if "can not load PMIx library" in line), "")
+    return replace(seen, pmi=found, pmix=tuple(sorted(versions)), pmi_error=error)
+
+
+def pyxis(seen: Seen, text: str) -> Seen:
+    return replace(seen, pyxis="--container-image" in text)
+
+
+_FLAVOURS = (
+    ("openmpi", rf"\(Open MPI\)\s+{VERSION}"),
+    ("intel", rf"Intel\(R\) MPI Library.*?Version\s+{VERSION}"),
+    ("mpich", rf"HYDRA build details:\s+Version:\s+{VERSION}"),
+)
+
+
+def mpirun(seen: Seen, text: str) -> Seen:
+    found = ((name, _first(pattern, text)) for name, pattern in _FLAVOURS)
+    return replace(seen, mpi=next(((name, version) for name, version in found if version), None))
+
+
+def ompi_info(seen: Seen, text: str) -> Seen:
+    """Where mpirun is that of another MPI, its own answer counts."""
+    version, prefix = _first(rf"^\s*Open MPI:\s+{VERSION}", text), _first(r"^\s*Prefix:\s+(/\S*)\s*$", text)
+    pml = tuple(dict.fromkeys(re.findall(r"^\s*MCA pml:\s+(\w+)", text, re.M)))
+    mpi = seen.mpi or (("openmpi", version) if version else None)
+    return replace(seen, mpi=mpi, prefix=prefix, pml=pml)
+
+
+def ibv(seen: Seen, text: str) -> Seen:
+    """Devices begin with "hca_id:", their ports with "port:"."""
+    ports: list[Port] = []
+    device = transport = ""
+    for line in text.splitlines():
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if name == "hca_id":
+            device, transport = (value if re.fullmatch(r"\w{1,32}", value, re.ASCII) else ""), ""
+        elif name == "transport":
+            transport = value
+        elif name == "port" and value.isdigit() and device:
+            ports.append(Port(device, int(value), False, "", transport))
+        elif name == "state" and ports:
+            ports[-1] = replace(ports[-1], active=value.startswith("PORT_ACTIVE"))
+        elif name == "link_layer" and ports:
+            ports[-1] = replace(ports[-1], link=value)
+    return replace(seen, ports=tuple(ports))
+
+
+def nvidia(seen: Seen, text: str) -> Seen:
+    return replace(seen, driver=_first(rf"Driver Version:\s+{VERSION}", text))
+
+
+def capabilities(seen: Seen, text: str) -> Seen:
+    """One line for each GPU; drivers before 510 do not know the question, and say so."""
+    found = re.findall(r"^\s*(\d+\.\d)\s*$", text, re.M)
+    return replace(seen, capabilities=tuple(dict.fromkeys(found)))
+
+
+def glibc(seen: Seen, text: str) -> Seen:
+    """``ldd (GNU libc) 2.34``, ``ldd (Ubuntu GLIBC 2.35-0ubuntu3.1) 2.35``; musl has another first line."""
+    return replace(seen, glibc=_first(rf"^ldd \(.*(?:libc|GLIBC).*\)\s+{VERSION}", text))
+
+
+def runtime(seen: Seen, text: str) -> Seen:
+    """``apptainer version 1.2.5-1.el8``, ``singularity-ce version 3.11.4``, ``singularity version 3.8.7``."""
+    match = re.search(rf"^(apptainer|singularity(?:-ce)?) version {VERSION}", text, re.M | re.ASCII)
+    return replace(seen, runtime=seen.runtime or ((match[1], match[2]) if match else None))
+
+
+def kernel(seen: Seen, text: str) -> Seen:
+    return replace(seen, kernel=_first(rf"^{VERSION}", text))
+
+
+def _first(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text, re.M | re.ASCII)
+    return match[1] if match else None
+
+
+PROGRAMS: tuple[tuple[tuple[str, ...], Callable[[Seen, str], Seen]], ...] = (
+    (("srun", "--version"), slurm),
+    (("srun", "--mpi=list"), pmi),
+    (("srun", "--help"), pyxis),
+    (("mpirun", "--version"), mpirun),
+    (("ompi_info",), ompi_info),
+    (("ibv_devinfo",), ibv),
+    (("nvidia-smi",), nvidia),
+    (("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"), capabilities),
+    (("ldd", "--version"), glibc),
+    (("apptainer", "--version"), runtime),
+    (("singularity", "--version"), runtime),
+    (("uname", "-r"), kernel),
+)
+"""What is run on the login node, in this order. None of them changes anything."""

@@ -1,0 +1,289 @@
+"""`doctor --cluster`: the words of the programs are read, and what follows for an image is said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_outputs import IBV, LDD, MPIRUN, NVIDIA, OMPI_INFO, PMI, RUNTIME, SLURM, UNKNOWN_FIELD
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import stack
+from test_cli import call
+
+from stackwright import cluster
+from stackwright.cluster import image as images
+from stackwright.cluster import seen
+from stackwright.cluster.answers import Answer, judge
+from stackwright.cluster.seen import PROGRAMS, Seen
+from stackwright.model import Mpi
+from stackwright.runner import Completed, Runner
+
+OPENMPI = images.of(stack(mpi=Mpi(flavour="openmpi", version="5.0.7"), cuda_runtime="12.4.127"))
+OPENMPI_4 = Mpi(flavour="openmpi", version="4.1.4")
+OLD = images.of(stack(id="old", mpi=OPENMPI_4, os="debian-12", cuda_runtime="11.8.89"))
+MPICH = images.of(stack(id="mpich", mpi=Mpi(flavour="mpich", version="4.2.1")))
+WITHOUT_UCX = "  Prefix: /opt/m\n  MCA pml: ob1 (MCA v2)\n"
+HEALTHY = {
+    "srun --version": SLURM["24.11"],
+    "srun --mpi=list": PMI["pmix 5"],
+    "srun --help": "Usage: srun [OPTIONS...] executable [args...]\n",
+    "mpirun --version": MPIRUN["Open MPI 5"],
+    "ompi_info": OMPI_INFO["HPC-X"].replace("4.1.7rc1", "5.0.7"),
+    "ibv_devinfo": IBV["InfiniBand"],
+    "nvidia-smi": NVIDIA["580"],
+    "nvidia-smi --query-gpu=compute_cap --format=csv,noheader": "8.0\n8.0\n",
+    "ldd --version": LDD["2.34"],
+    "apptainer --version": RUNTIME["apptainer"],
+    "uname -r": "5.14.0-362.el9.x86_64\n",
+}
+
+
+class Cluster(Runner):
+    """Programs that print what they are told, and no others."""
+
+    def __init__(self, said: Mapping[str, str]) -> None:
+        super().__init__()
+        self.said = said
+
+    def __call__(self, argv: Sequence[str | Path], **options: Any) -> Completed:
+        words = tuple(map(str, argv))
+        text = self.said.get(" ".join(words))
+        if text is None:
+            return Completed(argv=words, returncode=127, stdout="", stderr=f"{words[0]}: not found")
+        return Completed(argv=words, returncode=0, stdout=text, stderr="")
+
+
+def seen_on(said: Mapping[str, str]) -> Seen:
+    return cluster.examine(Cluster(said), [stack()]).seen
+
+
+def answer(image: images.Image, about: str, **changed: str | None) -> Answer:
+    """On the healthy cluster, but for some programs: their name with _ for what is between words."""
+    names = {re.sub(r"\W+", "_", key.split("=")[0]): key for key in HEALTHY}
+    said = {**HEALTHY, **{names[name]: text for name, text in changed.items() if text is not None}}
+    for name, text in changed.items():
+        if text is None:
+            del said[names[name]]
+    (judged,) = judge([image], seen_on(said))
+    return next(one for one in judged.answers if one.about == about)
+
+
+# -- what is read ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("which", "plugins", "versions"),
+    [
+        ("pmix 3", ("cray_shasta", "none", "pmi2", "pmix"), (3,)),
+        ("pmi2 alone", ("cray_shasta", "none", "pmi2"), ()),
+        ("pmix 5", ("none", "pmix", "cray_shasta", "pmi2"), (5,)),
+        ("old notation", ("none", "pmix_v3", "pmi2", "pmix"), (3,)),
+        ("no controller", None, ()),
+    ],
+)
+def test_the_plugins_of_srun(which: str, plugins: Any, versions: Any) -> None:
+    found = seen.pmi(Seen(), PMI[which])
+    assert (found.pmi, found.pmix) == (plugins, versions)
+
+
+@pytest.mark.parametrize(
+    ("which", "wanted"),
+    [
+        ("Open MPI 5", ("openmpi", "5.0.7")),
+        ("Open MPI 4", ("openmpi", "4.1.7")),
+        ("MPICH", ("mpich", "4.2.1")),
+        ("Intel", ("intel", "2021.9")),
+    ],
+)
+def test_the_mpi_of_the_cluster(which: str, wanted: tuple[str, str]) -> None:
+    assert seen.mpirun(Seen(), MPIRUN[which]).mpi == wanted
+
+
+def test_ompi_info_says_where_it_lies_and_what_it_can_use() -> None:
+    found = seen.ompi_info(Seen(), OMPI_INFO["HPC-X"])
+    assert (found.mpi, found.prefix) == (("openmpi", "4.1.7"), "/opt/hpcx/ompi")
+    assert found.pml == ("cm", "ob1", "ucx")
+    assert seen.ompi_info(Seen(mpi=("intel", "2021.9")), OMPI_INFO["Debian"]).mpi == ("intel", "2021.9")
+
+
+def test_each_port_has_its_device_state_and_link() -> None:
+    found = seen.ibv(Seen(), IBV["InfiniBand"]).ports
+    assert found is not None
+    assert [(one.device, one.number, one.active, one.link) for one in found] == [
+        ("mlx5_12", 1, False, "Ethernet"), ("mlx5_13", 1, True, "InfiniBand"),
+    ]  # fmt: skip
+    assert seen.ibv(Seen(), IBV["none"]).ports == ()
+
+
+def test_the_driver_is_not_the_version_of_nvidia_smi() -> None:
+    assert seen.nvidia(Seen(), NVIDIA["418"]).driver == "418.67"
+    assert seen.nvidia(Seen(), NVIDIA["580"]).driver == "580.126.09"
+    assert seen.nvidia(Seen(), NVIDIA["failed"]).driver is None
+    assert seen.capabilities(Seen(), "8.0\n8.0\n9.0\n").capabilities == ("8.0", "9.0")
+    assert seen.capabilities(Seen(), UNKNOWN_FIELD).capabilities == ()
+
+
+def test_libc_runtime_and_kernel() -> None:
+    found = {name: seen.glibc(Seen(), text).glibc for name, text in LDD.items()}
+    assert found == {"2.41": "2.41", "2.34": "2.34", "2.35": "2.35", "musl": None}
+    assert [seen.runtime(Seen(), text).runtime for text in RUNTIME.values()] == [
+        ("apptainer", "1.4.5"), ("singularity-ce", "3.11.4"), ("singularity", "3.8.7"),
+    ]  # fmt: skip
+    assert seen.kernel(Seen(), "3.10.0-1160.el7.x86_64\n").kernel == "3.10.0"
+
+
+@given(text=st.text(max_size=300))
+def test_no_output_is_an_error(text: str) -> None:
+    said = {" ".join(argv): text for argv, _ in PROGRAMS}
+    examined = cluster.examine(Cluster(said), [stack()])
+    assert json.dumps(cluster.as_json(examined))
+    assert all(one.said.isprintable() for one in examined.asked)
+
+
+# -- what follows ----------------------------------------------------------------------------------
+
+
+def test_a_healthy_cluster_is_one_where_all_works() -> None:
+    (judged,) = judge([OPENMPI], seen_on(HEALTHY))
+    assert {one.about: one.outcome for one in judged.answers} == dict.fromkeys(
+        ("srun", "container", "driver", "GPU", "fabric", "own MPI"), "works"
+    )
+    assert judged.verdict == f"{OPENMPI.row} fits best"
+
+
+@pytest.mark.parametrize(
+    ("image", "changed", "outcome", "said"),
+    [
+        (OPENMPI, {"srun_mpi": PMI["pmi2 alone"]}, "fails", "each rank would be rank 0 of 1"),
+        (OPENMPI, {"srun_mpi": PMI["pmix without its library"]}, "fails", "can not load PMIx library"),
+        (OPENMPI, {"srun_mpi": PMI["no controller"]}, "fails", "Unknown host"),
+        (OPENMPI, {"srun_mpi": PMI["pmix 3"]}, "works", "PMIx 3"),
+        (OPENMPI, {"srun_mpi": PMI["pmix 2"]}, "doubtful", "may be too old"),
+        (OPENMPI, {"srun_version": SLURM["20.11.2"]}, "fails", "20.11.2"),
+        (OPENMPI, {"srun_mpi": None}, "not found", "no srun"),
+        (MPICH, {"srun_mpi": PMI["pmi2 alone"]}, "works", "--mpi=pmi2"),
+        (MPICH, {"srun_mpi": "MPI plugin types are...\n\tnone\n\tpmix\n"}, "fails", "mpich needs --mpi=pmi2"),
+    ],
+)
+def test_how_srun_meets_the_mpi(
+    image: images.Image, changed: dict[str, str | None], outcome: str, said: str
+) -> None:
+    found = answer(image, "srun", **changed)
+    assert found.outcome == outcome
+    assert said in found.why
+    assert found.todo
+
+
+@pytest.mark.parametrize(
+    ("image", "changed", "outcome", "said"),
+    [
+        (OPENMPI, {"mpirun_version": MPIRUN["Open MPI 4"]}, "fails", "an earlier release"),
+        (OLD, {}, "doubtful", "C++ bindings"),
+        (OLD, {"mpirun_version": MPIRUN["Open MPI 4"]}, "works", "the same ABI"),
+        (OPENMPI, {"mpirun_version": MPIRUN["Intel"]}, "fails", "another ABI"),
+        (MPICH, {"mpirun_version": MPIRUN["Intel"]}, "doubtful", "libmpich.so.12"),
+        (MPICH, {}, "fails", "another ABI"),
+        (OPENMPI, {"ldd_version": "ldd (GNU libc) 2.42\n"}, "fails", "glibc 2.42"),
+        (OPENMPI, {"ompi_info": OMPI_INFO["Debian"]}, "doubtful", "/usr"),
+        (OPENMPI, {"ompi_info": WITHOUT_UCX}, "falls back to TCP", "without UCX"),
+        (OPENMPI, {"mpirun_version": None, "ompi_info": None}, "not found", "no mpirun"),
+    ],
+)  # fmt: skip
+def test_whether_the_mpi_of_the_cluster_can_be_bound_in(
+    image: images.Image, changed: dict[str, str | None], outcome: str, said: str
+) -> None:
+    found = answer(image, "own MPI", **changed)
+    assert (found.outcome, said in found.why) == (outcome, True), found
+
+
+@pytest.mark.parametrize(
+    ("which", "outcome", "said"),
+    [
+        ("InfiniBand", "works", "InfiniBand on mlx5_13, port 1"),
+        ("RoCE", "works", "RoCE on mlx5_2"),
+        ("down", "falls back to TCP", "no port is active"),
+        ("none", "falls back to TCP", "no device"),
+        ("Omni-Path", "falls back to TCP", "Omni-Path"),
+    ],
+)
+def test_what_goes_over_the_fabric(which: str, outcome: str, said: str) -> None:
+    found = answer(OPENMPI, "fabric", ibv_devinfo=IBV[which])
+    assert (found.outcome, said in found.why) == (outcome, True), found
+    assert answer(OPENMPI, "fabric", ibv_devinfo=None).outcome == "not found"
+
+
+def test_the_driver_decides_by_the_major_release_of_cuda() -> None:
+    assert answer(OPENMPI, "driver", nvidia_smi=NVIDIA["470"]).outcome == "fails"
+    assert answer(OLD, "driver", nvidia_smi=NVIDIA["470"]).outcome == "works"
+    assert answer(OPENMPI, "driver", nvidia_smi=NVIDIA["failed"]).outcome == "not found"
+
+
+def test_a_gpu_without_kernels_is_told() -> None:
+    built = OPENMPI.gpu_arch
+    assert built
+    assert answer(OPENMPI, "GPU", nvidia_smi_query_gpu="3.5\n").outcome == "fails"
+    assert answer(OPENMPI, "GPU", nvidia_smi_query_gpu=UNKNOWN_FIELD).outcome == "not found"
+
+
+def test_containers_by_apptainer_by_pyxis_or_not_at_all() -> None:
+    pyxis = "      --container-image=[USER@][REGISTRY#]IMAGE[:TAG]|PATH\n"
+    assert answer(OPENMPI, "container", apptainer_version=None).outcome == "not found"
+    by_pyxis = answer(OPENMPI, "container", apptainer_version=None, srun_help=pyxis)
+    assert (by_pyxis.outcome, "--pyxis" in by_pyxis.todo) == ("works", True)
+    old = answer(OPENMPI, "container", uname_r="3.10.0-1160.el7.x86_64\n")
+    assert (old.outcome, "zstd" in old.why) == ("doubtful", True)
+
+
+def test_the_row_that_fits_comes_first() -> None:
+    only_pmi2 = seen_on({**HEALTHY, "srun --mpi=list": PMI["pmi2 alone"]})
+    assert judge([OPENMPI, OLD, MPICH], only_pmi2)[0].image.row == "mpich"
+    old_driver = seen_on({**HEALTHY, "nvidia-smi": NVIDIA["470"]})
+    first, *rest = judge([OPENMPI, MPICH, OLD], old_driver)
+    assert (first.image.row, first.fits) == ("old", True)
+    assert not any(one.fits for one in rest)
+    neither = seen_on({**HEALTHY, "nvidia-smi": NVIDIA["418"]})
+    assert judge([OPENMPI], neither)[0].verdict.startswith("no row fits")
+
+
+def test_a_device_that_is_no_name_never_reaches_a_line_to_paste() -> None:
+    found = answer(OPENMPI, "fabric", ibv_devinfo=IBV["RoCE"].replace("mlx5_2", "$(id)"))
+    assert "$(id)" not in found.todo + found.why
+    bound = answer(OPENMPI, "own MPI", ompi_info=OMPI_INFO["HPC-X"].replace("/opt/hpcx/ompi", "/$(id)"))
+    assert "'/$(id)'" in bound.todo
+
+
+@pytest.mark.parametrize("os", ["debian-11", "debian-12", "debian-13"])
+def test_every_release_that_rows_are_built_on_is_known(os: str) -> None:
+    image = images.of(stack(os=os))
+    assert all((image.pmix, image.ucx, image.libfabric, image.glibc))
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_a_host_without_any_of_it_is_no_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "srun").write_text("no program")
+    (tmp_path / "srun").chmod(0o644)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, out, err = call(capsys, "doctor", "--cluster", "--format", "json")
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert not any(one["found"] for one in document["programs"])
+    assert {one["outcome"] for row in document["rows"] for one in row["answers"]} == {"not found"}
+    assert document["verdict"].startswith("nothing of a cluster")
+    code, out, _ = call(capsys, "doctor", "--cluster", "cuda12-mpich")
+    assert code == 0
+    assert "cuda12-mpich" in out and "nothing of a cluster" in out
+
+
+def test_rows_without_cluster_are_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "doctor", "cuda12-mpich")
+    assert (code, out) == (2, "")
+    assert "--cluster" in err
