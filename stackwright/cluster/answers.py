@@ -54,11 +54,12 @@ def start(image: Image, seen: Seen) -> Answer:
         todo = "on nodes that you reach by ssh: launch --mpirun; else the cluster's own scheduler"
         why = "no srun here: no Slurm, or not its login node"
         return Answer(about=about, outcome="not found", why=why, todo=todo)
-    if seen.slurm in SLURM_TO_AVOID:
-        why = f"Slurm {seen.slurm} starts ranks of Open MPI wrongly"
+    found = _plugin(image, seen, about, wanted)
+    if found.outcome == "works" and image.mpi.flavour == "openmpi" and seen.slurm in SLURM_TO_AVOID:
+        why = f"the authors of Open MPI advise against Slurm {seen.slurm}"
         source = "Open MPI, docs/launching-apps/slurm.rst"
-        return Answer(about=about, outcome="fails", why=why, todo="ask for a later Slurm", source=source)
-    return _plugin(image, seen, about, wanted)
+        return Answer(about=about, outcome="doubtful", why=why, todo="ask for a later Slurm", source=source)
+    return found
 
 
 def _plugin(image: Image, seen: Seen, about: str, wanted: str) -> Answer:
