@@ -8,7 +8,7 @@ from stackwright.model import Mpi, Stack
 from stackwright.rules import tables
 
 BELOW: dict[str, tuple[str, str, str]] = {
-    "debian-11": ("4.0.0", "1.10.1", "1.11.0"),
+    "debian-11": ("4.0.0", "1.10.0", "1.11.0"),
     "debian-12": ("4.2.2", "1.13.1", "1.17.0"),
     "debian-13": ("5.0.7", "1.18.1", "2.1.0"),
 }
