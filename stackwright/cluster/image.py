@@ -21,7 +21,10 @@ LIBRARY = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """``pmix``, ``ucx``, ``libfabric`` are empty where not known; ``cuda`` is what the frameworks load."""
+    """``cuda`` is what the frameworks load; ``pmix``, ``ucx``, ``libfabric`` are empty where not known.
+
+    Debian's MPICH is built on UCX alone (mpichversion), so that the other two are not its.
+    """
 
     row: str
     mpi: Mpi
@@ -40,6 +43,8 @@ class Image:
 
 def of(stack: Stack) -> Image:
     pmix, ucx, libfabric = BELOW.get(stack.os, ("", "", ""))
+    if stack.mpi.flavour == "mpich":
+        pmix = libfabric = ""
     glibc = next((one.glibc for one in tables.DISTRIBUTIONS if one.id == stack.os), "")
     return Image(
         row=stack.id, mpi=stack.mpi, library=LIBRARY[stack.mpi.flavour], pmix=pmix, ucx=ucx,
