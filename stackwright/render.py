@@ -196,7 +196,18 @@ def environment(sources: Sources) -> jinja2.Environment:
         autoescape=False,  # noqa: S701 (a Dockerfile is not HTML; values are fullmatched when they are read)
     )
     environment.filters["dockerfile_literal"] = dockerfile_literal
+    environment.filters["as_run"] = as_run
     return environment
+
+
+def as_run(lines: str) -> str:
+    """Plain lines of bash as what follows the mounts of a RUN."""
+    ends = (
+        "" if line.endswith("\\") else " \\" if line.endswith(" do") else "; \\"
+        for line in lines.splitlines()
+    )  # fmt: skip
+    found = (f"    {line}{end}" for line, end in zip(lines.splitlines(), ends, strict=True))
+    return "\n".join(found).removesuffix("; \\")
 
 
 def dockerfile_literal(value: str) -> str:
