@@ -214,7 +214,7 @@ def sif_command() -> None:
     """
 
 
-@working("run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run --where torch=2.6.0")
+@working("run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run 'cuda12-t*' --jobs 2")
 def run_command() -> None:
     """Everything in order: base, build, probe, sif, probe the sif, and the report."""
 

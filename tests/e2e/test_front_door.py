@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+NOT_OF_THE_PROJECT = {".git", ".venv", "out", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     for name in ("build.py", "matrix.yaml"):
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("stackwright", "locks", "dockerfiles", "patches", "scripts", "image"):
-        shutil.copytree(ROOT / name, tmp_path / name)
+    for folder in filter(Path.is_dir, ROOT.iterdir()):
+        if folder.name not in NOT_OF_THE_PROJECT:
+            shutil.copytree(folder, tmp_path / folder.name)
     return tmp_path
 
 
