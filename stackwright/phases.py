@@ -19,7 +19,7 @@ from stackwright.found import found
 from stackwright.gpubuild import try_on_gpu
 from stackwright.job import Job
 from stackwright.model import Check, Outcome, Tier, Verdict
-from stackwright.probe import Probed, probe_image, run_image_tests
+from stackwright.probe import Probed, Witness, probe_image, run_image_tests
 from stackwright.progress import short
 from stackwright.project import sources
 from stackwright.providers import PROVIDERS, Images, Means
@@ -185,7 +185,8 @@ def _probe_docker(job: Job, current: Record) -> Record:
     )
     idle = engine.Job(image=job.reference, entrypoint=("sleep",), argv=("infinity",), network=False)
     with engine.started(job.docker, idle) as container:
-        return _judged(job, current, probed, not_run, container)
+        witness = Witness(words=("--container", container), environment={"DOCKER_HOST": job.docker.host})
+        return _judged(job, current, probed, not_run, witness)
 
 
 def _gpu(job: Job) -> GpuAccess | NoGpu:
@@ -215,11 +216,19 @@ def _probe_sif(job: Job, current: Record) -> Record:
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
-    return _judged(job, current, probed, not_run, None)
+    witness = Witness(
+        words=("--sif", sif, "--apptainer", apptainer.program),
+        environment=apptainer.environment(sif.resolve().parent),
+    )
+    return _judged(job, current, probed, not_run, witness)
 
 
 def _judged(
-    job: Job, current: Record, probed: Probed, not_run: Mapping[Tier, str], container: str | None
+    job: Job,
+    current: Record,
+    probed: Probed,
+    not_run: Mapping[Tier, str],
+    witness: Witness,
 ) -> Record:
     """The verdict, with the image tests as one more check, because they look by other means."""
     world = probed.verdict.world
@@ -227,16 +236,16 @@ def _judged(
         job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
         facts=job.folder / "facts" / world, world=world, not_run=not_run,
         junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
-        container=container, docker_host=job.docker.host,
+        witness=witness,
     )  # fmt: skip
-    witness = Check(
+    agreement = Check(
         id="static.image-tests",
         tier=Tier.STATIC,
         why="Tests that look at the image without our probes (testinfra) agree with them.",
         outcome=Outcome.PASSED if tests.passed else Outcome.FAILED,
         detail=tests.output.strip().splitlines()[-1] if tests.output.strip() else "they said nothing",
     )
-    verdict = Verdict(world=world, checks=(*probed.verdict.checks, witness))
+    verdict = Verdict(world=world, checks=(*probed.verdict.checks, agreement))
     current = replace(
         record.judged(current, verdict), found=found(job.row.stack, probed.facts) or current.found
     )

@@ -167,6 +167,14 @@ class ImageTests:
     output: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """``words``: ``--container ID``, of one that is up, or ``--sif FILE --apptainer PROGRAM``."""
+
+    words: tuple[str | Path, ...]
+    environment: Mapping[str, str]
+
+
 def run_image_tests(
     runner: Runner,
     stack: Stack,
@@ -176,10 +184,9 @@ def run_image_tests(
     world: str,
     junit: Path,
     not_run: Mapping[Tier, str],
-    container: str | None = None,
-    docker_host: str | None = None,
+    witness: Witness | None = None,
 ) -> ImageTests:
-    """Run tests/images over a folder of facts and, where there is one, against a container that is up."""
+    """Run tests/images over a folder of facts and, where there is one, against the image itself."""
     with tempfile.TemporaryDirectory(prefix="stackwright-tests-") as folder:
         row, reasons = Path(folder) / "stack.json", Path(folder) / "not-run.json"
         row.write_bytes(STACK.dump_json(stack))
@@ -188,8 +195,7 @@ def run_image_tests(
             sys.executable, "-m", "pytest", tests, "-q", "-p", "no:cacheprovider", "--junitxml", junit,
             "-o", "junit_family=xunit1", # the family that has properties
             "--row-json", row, "--facts", facts, "--world", world, "--not-run", reasons,
-            *(["--container", container] if container else []),
+            *(witness.words if witness else ()),
         ]  # fmt: skip
-        environment = {"DOCKER_HOST": docker_host} if docker_host else None
-        done = runner(argv, env=environment, timeout=TIMEOUT)
+        done = runner(argv, env=witness.environment if witness else None, timeout=TIMEOUT)
     return ImageTests(junit=junit, passed=done.ok, output=done.stdout + done.stderr)

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 import testinfra
 
+from stackwright import testinfra_apptainer
 from stackwright.model import Stack, Tier, Verdict
 from stackwright.probe import STACK, gather
 from stackwright.verify import rules, verify
 
-ROOT_AND_USER = {"root": "docker://root@", "user": "docker://"}
+SEALED = "--containall --no-home --no-privs"
+"""No folder of the caller's is there, and /root is the image's."""
+
+testinfra_apptainer.register()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--not-run", type=Path, help='JSON object: tier -> why it did not run, as in {"gpu": "none"}'
     )
-    group.addoption("--container", help="id of a container of the image that is up (Docker only)")
+    group.addoption("--container", help="id of a container of the image that is up (Docker)")
+    group.addoption("--sif", type=Path, help="the file (SIF)")
+    group.addoption("--apptainer", default="apptainer", help="the program")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -35,12 +41,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a container there is no second witness: those tests are left out, and counted as such."""
-    if config.getoption("container"):
-        return
-    alone = [item for item in items if {"host", "root_host"} & set(getattr(item, "fixturenames", ()))]
-    config.hook.pytest_deselected(items=alone)
-    items[:] = [item for item in items if item not in alone]
+    """What has no second witness is left out, and counted as such."""
+    there = config.getoption("container") or config.getoption("sif")
+    left_out = [
+        item
+        for item in items
+        if (not there and {"host", "root_host"} & set(getattr(item, "fixturenames", ())))
+        or (config.getoption("sif") and item.get_closest_marker("docker_only"))
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def _path(config: pytest.Config, option: str) -> Path:
@@ -75,10 +85,18 @@ def verdict(
 
 @pytest.fixture(scope="session")
 def host(pytestconfig: pytest.Config) -> Any:
-    """The container as its default user sees it."""
-    return testinfra.get_host(ROOT_AND_USER["user"] + pytestconfig.getoption("container"))
+    """The container as its default user sees it; the SIF as whoever runs the tests does."""
+    return _host(pytestconfig, "docker://")
 
 
 @pytest.fixture(scope="session")
 def root_host(pytestconfig: pytest.Config) -> Any:
-    return testinfra.get_host(ROOT_AND_USER["root"] + pytestconfig.getoption("container"))
+    """The container as root; a SIF has no other user than the caller."""
+    return _host(pytestconfig, "docker://root@")
+
+
+def _host(config: pytest.Config, docker: str) -> Any:
+    if sif := config.getoption("sif"):
+        program = config.getoption("apptainer")
+        return testinfra.get_host(str(sif), connection="apptainer", program=program, exec_options=SEALED)
+    return testinfra.get_host(docker + config.getoption("container"))

@@ -18,7 +18,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host import apt_mirror
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
-from stackwright.probe import probe_image, run_image_tests
+from stackwright.probe import Witness, probe_image, run_image_tests
 from stackwright.providers.debian import KEEP_NOTHING_OF_THE_SITE
 from stackwright.render import declared
 from stackwright.rules import tables
@@ -188,9 +188,10 @@ def witness(docker: Docker, runner: Runner, stack: Stack, name: str, facts: Path
     """The tests of tests/images/test_witness.py that fail for an image; the probes' facts are not theirs."""
     job = engine.Job(image=reference(name), entrypoint=("sleep",), argv=("600",), network=False)
     with engine.started(docker, job) as container:
+        witness = Witness(words=("--container", container), environment={"DOCKER_HOST": docker.host})
         run_image_tests(
             runner, stack, tests=HERE.parents[1] / "images" / "test_witness.py", facts=facts / name,
-            world="docker", junit=junit, not_run=NOT_RUN, container=container, docker_host=docker.host,
+            world="docker", junit=junit, not_run=NOT_RUN, witness=witness,
         )  # fmt: skip
     cases = ElementTree.parse(junit).iter("testcase")
     failed = (case for case in cases if case.find("failure") is not None or case.find("error") is not None)
