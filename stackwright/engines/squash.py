@@ -78,21 +78,7 @@ def squash(
     folder = target.resolve().parent
     configuration = folder / f".{target.name}.tar"
     configuration.write_bytes(found.archive)
-    script = "/layers-to-sif.sh"
-    words = (configuration, found.lower, target.resolve(), found.architecture, *options.split())
-    job = Job(
-        image=IMAGE,
-        argv=("sh", script, *(str(word) for word in words)),
-        workdir=str(found.folder),
-        mounts=(
-            Mount(source=SCRIPT, target=script),
-            Mount(source=found.folder, target=str(found.folder)),
-            Mount(source=folder, target=str(folder), read_only=False),
-        ),
-        env=(("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),),
-        network=False,
-        privileged=True,
-    )
+    job = _job(found, configuration, target.resolve(), options)
     try:
         done = engine.run(docker, job, timeout=timeout)
     finally:
@@ -102,6 +88,24 @@ def squash(
         target.with_name(f"{target.name}.squashfs").unlink(missing_ok=True)
         raise ConvertError(last_line(done), place=str(target), hint="build.py doctor")
     return True
+
+
+def _job(found: Layers, configuration: Path, target: Path, options: str) -> Job:
+    script = "/layers-to-sif.sh"
+    words = (configuration, found.lower, target, found.architecture, *options.split())
+    return Job(
+        image=IMAGE,
+        argv=("sh", script, *(str(word) for word in words)),
+        workdir=str(found.folder),
+        mounts=(
+            Mount(source=SCRIPT, target=script),
+            Mount(source=found.folder, target=str(found.folder)),
+            Mount(source=target.parent, target=str(target.parent), read_only=False),
+        ),
+        env=(("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),),
+        network=False,
+        privileged=True,
+    )
 
 
 def _archive_of_configuration(found: Mapping[str, Any], image: str) -> bytes:
