@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 
+from stackwright.cluster import image
 from stackwright.lock import pins, toolchain_pins
 from stackwright.model import Mpi, Recipe, Stack
 from stackwright.patches import Series
@@ -239,6 +240,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
         "labels": labels(stack),
+        "cluster_labels": image.labels(stack),
         "wheel_key": wheel_key(stack, sources),
     }
 
@@ -255,6 +257,7 @@ def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
         ("org.stackwright.provider", stack.provider),
         ("org.stackwright.row", stack.id),
         ("org.stackwright.stack", _row_json(stack)),
+        *image.labels(stack),
     )
 
 

@@ -100,7 +100,7 @@ def upstream(version: str) -> str:
 
     4.3.0+really4.2.1-1 is 4.2.1: that is how Debian goes back to an older release.
     """
-    head = version.split(":", 1)[-1].rsplit("-", 1)[0].rsplit("+really", 1)[-1]
+    head = version.split(":", 1)[-1].rsplit("-", 1)[0].rsplit("+really", 1)[-1].lstrip(".")
     match = re.match(r"\d+(\.\d+)*", head)
     if match is None:
         raise LockError(f"no version number in {version!r}")

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, finding, listed, numbers, same, take
+from stackwright.cluster import image as images
 from stackwright.model import Stack, Tier
 from stackwright.render import declared
 from stackwright.rules import tables
+from stackwright.suite import upstream
 
 PROVIDER_LABEL = "org.stackwright.provider"
 ROW_LABEL = "org.stackwright.row"
@@ -192,6 +194,19 @@ def provider(stack: Stack, facts: Facts) -> Finding:
     )
 
 
+def cluster_labels(stack: Stack, facts: Facts) -> Finding:
+    """A label of a library that is no package of the image is compared with the row alone."""
+    packages, found = take(facts, "system", "distribution_packages"), labels(facts)
+    problems = []
+    for name, value in images.labels(stack):
+        told = found.get(name)
+        owners = images.LABELS.get(name.rpartition(".")[2], ())
+        inside = next((upstream(packages[owner]) for owner in owners if owner in packages), value)
+        if told != value or not (inside == value or inside.startswith(f"{value}.")):
+            problems.append(f"{name} is {told!r}, the row says {value}, and {inside} is inside")
+    return finding(problems)
+
+
 def row_label(stack: Stack, facts: Facts) -> Finding:
     value = labels(facts).get(ROW_LABEL)
     return finding(
@@ -270,6 +285,8 @@ RULES = (
          why="NVIDIA's runtime reads from these variables what to mount and which driver is too old."),
     Rule(id="static.oci-labels", tier=S, judge=oci_labels,
          why="Registries and scanners show these labels."),
+    Rule(id="static.cluster-labels", tier=S, judge=cluster_labels,
+         why="A login node compares its MPI, PMIx, UCX, libfabric and glibc with those labels."),
     Rule(id="static.row-label", tier=S, judge=row_label,
          why="The label names the row that the image was made from."),
     Rule(id="declared.provider", tier=S, judge=provider,

@@ -41,6 +41,27 @@ class Image:
         return int(self.mpi.version.split(".")[0])
 
 
+LABELS = {
+    "pmix": ("libpmix2", "libpmix2t64"),
+    "ucx": ("libucx0",),
+    "libfabric": ("libfabric1",),
+    "glibc": ("libc6",),
+}
+"""Each is a label org.stackwright.NAME, and names the distribution's package that it tells the version of."""
+
+
+def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
+    """What of the image meets a cluster, for who looks at it from outside; what is not known has no label."""
+    image = of(stack)
+    mpi = (
+        ("mpi.flavour", image.mpi.flavour),
+        ("mpi.version", image.mpi.version),
+        ("mpi.library", image.library),
+    )
+    values = (*mpi, *((name, getattr(image, name)) for name in LABELS))
+    return tuple((f"org.stackwright.{name}", value) for name, value in values if value)
+
+
 def of(stack: Stack) -> Image:
     pmix, ucx, libfabric = BELOW.get(stack.os, ("", "", ""))
     if stack.mpi.flavour == "mpich":

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from stackwright.checks.static import OCI_LABELS, PROVIDER_LABEL, ROW_LABEL, STACK_LABEL
+from stackwright.cluster import image as cluster_image
 from stackwright.model import Base, Lock, Mpi, Package, Stack
 from stackwright.render import declared
 
@@ -47,7 +48,7 @@ def stack() -> Stack:
 def labels(row: Stack) -> dict[str, str]:
     document = json.dumps(declared(row))
     ours = {ROW_LABEL: row.id, STACK_LABEL: document, PROVIDER_LABEL: row.provider}
-    return {**ours, **dict.fromkeys(OCI_LABELS, "text")}
+    return {**ours, **dict(cluster_image.labels(row)), **dict.fromkeys(OCI_LABELS, "text")}
 
 
 def files() -> dict[str, Any]:

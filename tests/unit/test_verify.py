@@ -365,3 +365,14 @@ def test_torch_that_loads_no_cudnn_is_still_a_fault() -> None:
     row, facts = with_tensorflow()
     facts["built"]["torch"]["libraries"]["cudnn"] = None
     assert outcome(row, facts, "declared.cudnn") is Outcome.FAILED
+
+
+def test_what_a_login_node_reads_from_outside_is_what_is_inside() -> None:
+    facts = docker_facts(ROW)
+    facts["system"]["distribution_packages"]["libpmix2t64"] = "5.0.7-1"
+    assert failed(facts) == {}
+    facts["system"]["distribution_packages"]["libpmix2t64"] = "4.2.2-1+deb12u1"
+    assert "4.2.2 is inside" in failed(facts)["static.cluster-labels"]
+    facts = docker_facts(ROW)
+    del facts["image"]["Config"]["Labels"]["org.stackwright.glibc"]
+    assert "org.stackwright.glibc is None" in failed(facts)["static.cluster-labels"]

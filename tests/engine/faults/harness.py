@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 from faults.table import Fault
 from stackwright.checks.static import OCI_LABELS
+from stackwright.cluster import image
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host import apt_mirror
@@ -120,6 +121,7 @@ def labels(stack: Stack) -> dict[str, str]:
         "org.stackwright.row": stack.id,
         "org.stackwright.provider": stack.provider,
         "org.stackwright.stack": json.dumps(declared(stack)),
+        **dict(image.labels(stack)),
         **dict.fromkeys(OCI_LABELS, "faults"),
     }
 
