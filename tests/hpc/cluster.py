@@ -120,7 +120,8 @@ def ensure(runner: Runner, docker: Docker, image: str) -> None:
     mirror = host.apt_mirror(runner)
     sources = [f"deb {mirror} {suite} main" for suite in (SUITE, "sid")] if mirror else []
     options = [f"--dpkgopt=path-exclude={path}" for path in (*LEFT_OUT, *(() if image == IMAGE else ROCM))]
-    options += ['--aptopt=Acquire::Check-Valid-Until "false"', f'--aptopt=APT::Default-Release "{SUITE}"']
+    options += ['--aptopt=Acquire::Retries "3"', '--aptopt=Acquire::Check-Valid-Until "false"']
+    options += [f'--aptopt=APT::Default-Release "{SUITE}"']
     with tempfile.TemporaryDirectory(prefix="stackwright-") as scratch:
         archive = Path(scratch) / "image.tar"
         include = f"--include={','.join(PACKAGES[image])}"
