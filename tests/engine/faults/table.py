@@ -115,8 +115,11 @@ FAULTS = (
     run("extra-package", f"cp -r {SITE}/filelock-*.dist-info {SITE}/extra-1.0.dist-info && "
         + metadata("extra", "s/^Name: .*/Name: extra/"), "declared.packages", "the lock has none"),
     run("lost-package", f"rm -r {SITE}/filelock-*.dist-info", "declared.packages", "filelock is absent"),
-    run("other-libc", "sed -i '/^Package: libc6$/,/^$/s/^Version: .*/Version: 2.0-1/' /var/lib/dpkg/status",
-        "declared.distribution", "libc6 is 2.0-1"),
+    Fault(name="other-libc", red=frozenset({"declared.distribution", "static.cluster-labels"}),
+          says="libc6 is 2.0-1", instructions=(
+              "USER root",
+              "RUN sed -i '/^Package: libc6$/,/^$/s/^Version: .*/Version: 2.0-1/' /var/lib/dpkg/status",
+              "USER train")),
     run("second-nccl", library("/usr/local/lib", "libnccl.so.2", "nccl.c") + " && "
         + load("/usr/local/lib/libnccl.so.2"), "link.one-nccl", "2 files: torch maps"),
     run("second-cudart", library("/usr/local/lib", "libcudart.so.11.0", "cudart.c") + " && "
