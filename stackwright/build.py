@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import TextIO
 from stackwright.causes import known_cause
 from stackwright.engines.docker import Docker
 from stackwright.errors import BuildError
+from stackwright.files import held
 from stackwright.host import Secret
 from stackwright.model import Recipe
 from stackwright.progress import Event, Progress, Step, is_noise, short
 from stackwright.providers import Images
-from stackwright.render import reference, write
+from stackwright.render import EPOCH, reference, write
 from stackwright.runner import Runner
 from stackwright.vertices import own_steps
 
@@ -31,17 +31,11 @@ class Built:
     log: Path
 
 
-@contextlib.contextmanager
-def row_lock(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """One run at a time on a row. The kernel frees the lock when its holder dies, however it dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"{folder.name}: another run works on this row; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def row_lock(folder: Path, say: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    """One run at a time on a row."""
+    return held(
+        folder / ".lock", lambda: say(f"{folder.name}: another run works on this row; waiting for it")
+    )  # fmt: skip
 
 
 def build(
@@ -53,33 +47,60 @@ def build(
     images: Images,
     secrets: Sequence[Secret],
     proxies: Sequence[tuple[str, str]] = (),
+    options: Sequence[str] = (),
+    stage: tuple[str, str] | None = None,
     on_event: Callable[[Event], None],
 ) -> Built:
     """Solve the recipe. BuildError names the step, its last lines and, where it is known, the cause.
 
     ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
-    cache's keys; their values are in the environment and not on a command line.
+    cache's keys; their values are in the environment and not on a command line. ``options``: which builder.
+    ``stage`` is one to end with instead of the row's image, and the reference to push it as with its cache.
     """
     context = folder / "context"
     write(recipe, context)
-    name = reference(recipe)
+    target, name = stage or ("final", reference(recipe))
+    label = f"org.stackwright.key={recipe.key}"
+    kind = ("--cache-to", "type=inline", "--push") if stage else ("--label", label)
     argv = docker.command(
-        "buildx", "build", "--progress=rawjson", "--provenance=false",
-        "--label", f"org.stackwright.key={recipe.key}",
-        *(word for image in images for word in ("--build-arg", "=".join(image))),
-        *(word for secret in secrets for word in ("--secret", secret.argument)),
-        *(word for name, _ in proxies for word in ("--build-arg", name)),
-        "--target", "final", "--tag", name, context,
+        "buildx", "build", "--progress=rawjson", "--provenance=false", *options, *kind,
+        *_given(images, secrets, proxies),
+        "--target", target, "--tag", name, context,
     )  # fmt: skip
+    progress = _solve(
+        recipe.id, argv, folder / "build.log", runner=runner, proxies=proxies, on_event=on_event
+    )
+    steps = own_steps(progress.steps, dict(recipe.files))
+    return Built(reference=name, steps=steps, log=folder / "build.log")
+
+
+def _given(images: Images, secrets: Sequence[Secret], proxies: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for image in images:
+        yield from ("--build-arg", "=".join(image))
+    for secret in secrets:
+        yield from ("--secret", secret.argument)
+    for name, _ in proxies:
+        yield from ("--build-arg", name)
+    yield from ("--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}")
+
+
+def _solve(
+    place: str,
+    argv: Sequence[str],
+    log: Path,
+    *,
+    runner: Runner,
+    proxies: Sequence[tuple[str, str]],
+    on_event: Callable[[Event], None],
+) -> Progress:
     progress = Progress()
-    log = folder / "build.log"
-    with log.open("w", encoding="utf-8") as file:
+    with log.open("w", encoding="utf-8", buffering=1) as file:  # by lines: it is read while it grows
         code = runner.stream(
             argv, lambda line: _follow(progress.feed(line), file, on_event), env=dict(proxies)
         )
     if code != 0:
-        raise _failure(recipe.id, progress, log)
-    return Built(reference=name, steps=own_steps(progress.steps, dict(recipe.files)), log=log)
+        raise _failure(place, progress, log)
+    return progress
 
 
 def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], None]) -> None:

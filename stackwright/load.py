@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from stackwright import schema
 from stackwright.document import LOADER, Mapping, Node, Sequence, at, parse, short, wrong
 from stackwright.errors import MatrixError
-from stackwright.matrix import Axis, Exclusion, Fields, Mark, Matrix, Pattern, Row, Value
+from stackwright.matrix import Axis, Exclusion, Fields, Mark, Matrix, Pattern, Publish, Row, Value
 from stackwright.model import Mpi
 from stackwright.problems import HOW, explain
 
@@ -29,14 +29,14 @@ START = Mark(line=1, column=1)
 
 def load(path: Path) -> Matrix:
     """Raises MatrixError, with file, line and column, for everything that is wrong with the file."""
-    return interpret(_decode(_read(path), str(path)), str(path))
+    return interpret(read_text(path), str(path))
 
 
 def interpret(text: str, path: str, loader: type[Any] = LOADER) -> Matrix:
     """The matrix that ``text`` describes. ``path`` is only for messages."""
     root = parse(text, path, loader)
     try:
-        checked = ADAPTER.validate_python(_plain(root))
+        checked = ADAPTER.validate_python(plain(root))
     except ValidationError as error:
         raise explain(error, root, path) from None
     matrix = _matrix(checked, root, path)
@@ -49,6 +49,11 @@ ADAPTER: TypeAdapter[schema.MatrixFile] = schema.adapter()
 
 
 # --------------------------------------------------------------------------------------- the file
+
+
+def read_text(path: Path) -> str:
+    """A file of ours that a person wrote. Raises MatrixError for what is no text of a sensible size."""
+    return _decode(_read(path), str(path))
 
 
 def _read(path: Path) -> bytes:
@@ -102,13 +107,13 @@ def _decode(data: bytes, path: str) -> str:
 # ------------------------------------------------------------------------------- tree and values
 
 
-def _plain(node: Node) -> Any:
+def plain(node: Node) -> Any:
     """What pydantic checks. A scalar that is neither string, bool nor null stays a node, which
     no type accepts: a number would have lost how it was written."""
     if isinstance(node, Mapping):
-        return {key: _plain(value) for key, (_, value) in node.entries.items()}
+        return {key: plain(value) for key, (_, value) in node.entries.items()}
     if isinstance(node, Sequence):
-        return tuple(_plain(item) for item in node.items)
+        return tuple(plain(item) for item in node.items)
     if node.kind == "boolean" and node.text.lower() in {"true", "false"}:
         return node.text.lower() == "true"
     return {"string": node.text, "null": None}.get(node.kind, node)
@@ -131,7 +136,13 @@ def _matrix(checked: schema.MatrixFile, root: Node, path: str) -> Matrix:
         include=tuple(Row(id=row["id"], fields=_fields(row), mark=node.mark) for row, node in rows),
         exclude=tuple(Exclusion(fields=_fields(fields), mark=node.mark) for fields, node in excluded),
         patterns=tuple(Pattern(text=text, mark=node.mark) for text, node in chosen),
+        publish=_publish(checked.get("publish", {})),
     )
+
+
+def _publish(checked: schema.PublishFields) -> Publish:
+    given: dict[str, Any] = {**checked}
+    return Publish(**given)
 
 
 def _items(root: Node, key: str) -> list[Node]:

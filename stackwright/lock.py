@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from stackwright.rules import tables
 from stackwright.rules.compiler import cuda_of, gcc_of, nvcc_in_wheels
 from stackwright.rules.wheels import MXNET_NUMPY
 from stackwright.runner import Completed, Runner
+from stackwright.suite import Mirror
 
 HEAD = "# Stackwright lock, format 1: written by `build.py lock`, not by hand."
 TOOLCHAIN = "# toolchain: compiles, and is not shipped"
@@ -33,6 +35,8 @@ NVCC = ("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-cuda-
 """The wheels that a whole CUDA compiler is made of."""
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 PIN = re.compile(r"([a-z0-9-]+)==([A-Za-z0-9.+!_-]+)( \\)?", re.ASCII)
+IMAGE = re.compile(r"[a-z0-9]+([._/-][a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9_.-]{0,90}", re.ASCII)
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?", re.ASCII)
 NEWEST_MANYLINUX = (2, 40)  # the newest platform that uv knows by name
 
@@ -112,23 +116,45 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def make(cell: Cell, *, uv: Path, mirror: str | None, runner: Runner, environment: Mapping[str, str]) -> str:
-    """Ask the index and the mirror; the text of the lock. What uv refuses becomes part of the text."""
-    base = PROVIDERS[cell.provider].state(cell, distribution_packages(cell), mirror)
+def make(
+    cell: Cell, *, state: Callable[[Cell], Base], ask: Callable[[Cell, tuple[str, ...]], Completed]
+) -> str:
+    """The text of the lock. What uv refuses becomes part of it.
+
+    ``state`` asks the mirror for the distribution's state, ``ask`` the index: as ``compile_pins`` does.
+    """
+    base = state(cell)
     pins = ""
     for wanted, head in ((requirements(cell), ""), (toolchain(cell), f"{TOOLCHAIN}\n")):
         if not wanted:
             continue
-        answer = _compile(cell, wanted, uv=uv, runner=runner, environment=environment)
+        answer = ask(cell, wanted)
         if not answer.ok:
             return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
         pins += head + answer.stdout
     return write(cell.id, request(cell), base, pins=pins)
 
 
-def _compile(
-    cell: Cell, wanted: tuple[str, ...], *, uv: Path, runner: Runner, environment: Mapping[str, str]
+def question(cell: Cell, wanted: tuple[str, ...]) -> tuple[object, ...]:
+    """What the answer of the index depends on: rows with the same question have the same answer."""
+    return wanted, overrides(cell), cell.python, platform(cell.os)
+
+
+def state(cell: Cell, mirror: Mirror | None) -> Base:
+    """The distribution as its mirror has it now."""
+    return PROVIDERS[cell.provider].state(cell, distribution_packages(cell), mirror)
+
+
+def compile_pins(
+    cell: Cell,
+    wanted: tuple[str, ...],
+    *,
+    uv: Path,
+    runner: Runner,
+    environment: Mapping[str, str],
+    options: tuple[str | Path, ...] = ("--no-config",),
 ) -> Completed:
+    """uv's answer, or its refusal. SiteError when the index did not answer."""
     with tempfile.NamedTemporaryFile("w", prefix="stackwright-", suffix=".txt") as replaced:
         replaced.write("".join(f"{line}\n" for line in overrides(cell)))
         replaced.flush()
@@ -136,7 +162,10 @@ def _compile(
             [
                 uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
                 "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
-                "--no-header", "--no-annotate", "--no-emit-index-url", "--no-config",
+                "--no-header", "--no-annotate", "--no-emit-index-url",
+                # else uv fetches a Python of the row's version, which nothing here would run
+                "--no-python-downloads", "--python", sys.executable,
+                *options,
                 *(["--overrides", replaced.name] if overrides(cell) else []),
             ],
             stdin="\n".join(wanted) + "\n",
@@ -149,16 +178,24 @@ def _compile(
 
 
 def write(row: str, request: str, base: Base, *, pins: str = "", refused: str = "") -> str:
-    meta = {"row": row, "request": request, "base": asdict(base)} | ({"refused": refused} if refused else {})
+    known = asdict(base)
+    if not base.images:  # a lock of a base that no registry has is written as it always was
+        del known["images"]
+    meta = {"row": row, "request": request, "base": known} | ({"refused": refused} if refused else {})
     return f"{HEAD}\n# {json.dumps(meta, sort_keys=True)}\n{pins}"
 
 
 def read(path: Path) -> Lock:
-    """Parse a lock; LockError when it is missing or is not one. Every line is matched in full."""
+    """Parse a lock; LockError when it is missing or is not one."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LockError(f"cannot be read: {error}", place=str(path), hint="run build.py lock") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, place: str) -> Lock:
+    """Every line is matched in full. LockError names the place."""
     head, _, rest = text.partition("\n")
     comment, _, pins = rest.partition("\n")
     shipped, _, compiles = pins.partition(f"{TOOLCHAIN}\n")
@@ -173,7 +210,7 @@ def read(path: Path) -> Lock:
             packages=tuple(_packages(shipped)), toolchain=tuple(_packages(compiles)),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
-        raise LockError(f"not a lock: {error}", place=str(path), hint="run build.py lock") from error
+        raise LockError(f"not a lock: {error}", place=place, hint="run build.py lock") from error
 
 
 def pins(lock: Lock) -> str:
@@ -192,7 +229,14 @@ def _base(data: dict[str, Any]) -> Base:
     for value in (*plain.values(), *(p.name + p.version for p in packages)):
         if not re.fullmatch(r"[A-Za-z0-9.:+~_-]*", value, re.ASCII):
             raise ValueError(f"{value!r} is not a version, a name or a digest")
-    return Base(packages=packages, **plain)
+    return Base(packages=packages, images=tuple(map(_image, data.get("images", ()))), **plain)
+
+
+def _image(pair: list[str]) -> tuple[str, str]:
+    name, digest = pair
+    if not (IMAGE.fullmatch(name) and DIGEST.fullmatch(digest)):
+        raise ValueError(f"{pair!r} is not an image's name and its digest")
+    return name, digest
 
 
 def _packages(pins: str) -> list[Package]:

@@ -6,14 +6,19 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stackwright import host, lock, resolve
 from stackwright.errors import RejectedError, StackwrightError
+from stackwright.files import replace_file
 from stackwright.model import Cell
 from stackwright.project import Project
 from stackwright.runner import Runner
+from stackwright.suite import Mirror
+
+UV = Path(sys.prefix) / "bin" / "uv"
 
 
 def lock_rows(
@@ -21,6 +26,7 @@ def lock_rows(
 ) -> None:
     """Write locks/<row>.txt for every wanted row. Raises the first error after the last row."""
     site = host.site(runner)
+    ask = partial(lock.compile_pins, uv=UV, runner=runner, environment=uv_environment(site, os.environ))
     errors: list[StackwrightError] = []
     for cell in wanted:
         rejection = resolve.check(cell)
@@ -30,11 +36,8 @@ def lock_rows(
             continue
         say(f"{cell.id}: asking for {', '.join(lock.requirements(cell))}")
         try:
-            text = lock.make(
-                cell, uv=Path(sys.prefix) / "bin" / "uv", mirror=site.mirror_of(cell.os), runner=runner,
-                environment=uv_environment(site, os.environ),
-            )  # fmt: skip
-            path = write(project.lock_path(cell), text)
+            text = lock.make(cell, state=partial(lock.state, mirror=mirror(site, cell)), ask=ask)
+            path = replace_file(project.lock_path(cell), text.encode())
         except StackwrightError as error:
             errors.append(error)
             say(f"{cell.id}: {error}")
@@ -43,6 +46,12 @@ def lock_rows(
             say(f"{cell.id}: {f'uv refuses: {refused}' if refused else f'written to locks/{path.name}'}")
     if errors:
         raise errors[0]
+
+
+def mirror(site: host.Site, cell: Cell, kept: Path | None = None) -> Mirror | None:
+    """That of the row's distribution, if the site knows one."""
+    address = site.mirror_of(cell.os)
+    return Mirror(address=address, kept=kept) if address else None
 
 
 def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
@@ -54,14 +63,6 @@ def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
         for row, (path, one) in found.items()
     ]
     return {"version": 1, "locks": locks}
-
-
-def write(path: Path, text: str) -> Path:
-    """Replace the file as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    draft.write_text(text)
-    return draft.replace(path)
 
 
 def uv_environment(site: host.Site, environ: Mapping[str, str]) -> dict[str, str]:

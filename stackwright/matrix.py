@@ -53,6 +53,21 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """``require``: tiers that must have passed. The others are templates: {row}, {date}, {key}, {key:.N}.
+
+    ``repository`` is below the one of the site; empty where all rows share that one. ``set`` is one tag for
+    all rows together, or empty.
+    """
+
+    require: tuple[str, ...] = ("static", "link", "built", "collective")
+    repository: str = ""
+    tags: tuple[str, ...] = ("{row}-{date}", "{row}-{key:.12}")
+    moving: tuple[str, ...] = ("{row}",)
+    set: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
     """The whole file. Each value fullmatches the notation of its field."""
 
@@ -62,6 +77,7 @@ class Matrix:
     include: tuple[Row, ...]
     exclude: tuple[Exclusion, ...]
     patterns: tuple[Pattern, ...]
+    publish: Publish = Publish()
 
     @property
     def select(self) -> tuple[str, ...]:

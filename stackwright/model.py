@@ -74,8 +74,9 @@ class Base:
     """What the operating system is, as it was when the row was locked.
 
     ``date`` is that of the suite's Release file (debian) or empty; ``digest`` is the sha256 of that
-    file or of the registry's manifest. ``packages`` are the distribution's packages that a row value
-    depends on, with the distribution's versions.
+    file. ``packages`` are the distribution's packages that a row value depends on, with the distribution's
+    versions. ``images`` are those that the build starts from, by name and digest (sha256:…), where a registry
+    was asked what their tags lead to.
     """
 
     os: str
@@ -84,6 +85,7 @@ class Base:
     date: str
     digest: str
     packages: tuple[Package, ...]
+    images: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

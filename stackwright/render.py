@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +20,11 @@ from stackwright.patches import Series
 from stackwright.providers import PROVIDERS
 from stackwright.rules import tables
 
+EPOCH = 1577836800
+"""The time of every file that a step leaves (2020-01-01), in seconds: one for all rows, which share steps."""
+
 BAKE_FILE = "docker-bake.json"
+SHIPPED_MATRIX = "matrix.yaml"
 
 HOROVOD_NAMES = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
 FRAMEWORK_TITLES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet", "keras": "Keras"}
@@ -38,9 +44,11 @@ class Sources:
     series: Series
     beside: tuple[tuple[str, bytes], ...] = ()
     """What lies beside a definition file: the probes, what judges them, and the examples."""
+    matrix: str = SHIPPED_MATRIX
+    """The file that a rendered one names as its source."""
 
     @classmethod
-    def load(cls, root: Path, series: Series) -> Sources:
+    def load(cls, root: Path, series: Series, matrix: str = SHIPPED_MATRIX) -> Sources:
         beside = [*root.glob("probes/*.py"), *root.glob("examples/*.py"), root / "singularity" / "judge.py"]
         return cls(
             templates=(
@@ -52,6 +60,7 @@ class Sources:
             build_script=(root / "scripts" / "build-horovod.sh").read_bytes(),
             sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
             series=series,
+            matrix=matrix if re.fullmatch(r"[A-Za-z0-9._-]{1,60}", matrix) else "its matrix",
         )
 
 
@@ -190,6 +199,7 @@ def _key(files: tuple[tuple[str, bytes], ...]) -> str:
     return digest.hexdigest()
 
 
+@functools.lru_cache(maxsize=4)  # compiling the templates takes ten times as long as rendering a row
 def environment(sources: Sources) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.DictLoader(dict(sources.templates)),
@@ -241,7 +251,9 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "row_json": _row_json(stack),
         "labels": labels(stack),
         "cluster_labels": image.labels(stack),
+        "matrix": sources.matrix,
         "wheel_key": wheel_key(stack, sources),
+        "epoch": EPOCH,
     }
 
 

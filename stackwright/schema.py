@@ -23,6 +23,8 @@ PEP440 = (
     rf"{NUMBER}(\.{NUMBER}){{0,4}}((a|b|rc){NUMBER})?(\.post{NUMBER})?(\.dev{NUMBER})?"
     r"(\+[a-z0-9]{1,16}(\.[a-z0-9]{1,16}){0,3})?"
 )
+PLACE = r"\{row\}|\{date\}|\{key(:\.[1-9][0-9]?)?\}"
+"""What a template of a tag has in braces, in the notation of Python's str.format."""
 MAX_PATTERNS = 100
 
 
@@ -76,6 +78,14 @@ NOTATIONS = {
 }
 """By the key that holds the string; ``version`` is that of ``mpi``."""
 
+TEMPLATES = {
+    "tags": Notation(rf"({PLACE}|[A-Za-z0-9_.-]){{1,100}}", "{row}-{date}"),
+    "moving": Notation(rf"({PLACE}|[A-Za-z0-9_.-]){{1,100}}", "{row}"),
+    "repository": Notation(rf"({PLACE}|[a-z0-9_./-]){{1,100}}", "{row}"),
+    "set": Notation(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "all"),
+}
+"""Keys of ``publish``. What comes of a template is matched again, whole, against the grammar of OCI."""
+
 T = TypeVar("T")
 Axis = Annotated[tuple[T, ...], MinLen(1), FailFast()]
 
@@ -115,6 +125,7 @@ Flavour = Annotated[
     Literal["runtime", "devel"],
     Field(description="runtime ships no nvcc; devel keeps the CUDA toolkit."),
 ]
+RequiredTier = Literal["static", "link", "built", "collective", "gpu"]
 TestOnGpu = Annotated[bool, Field(description="Whether the row is also tested on a GPU while it is built.")]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -178,6 +189,37 @@ class AxesFields(TypedDict, total=False):
     test_on_gpu: Axis[TestOnGpu]
 
 
+class PublishFields(TypedDict, total=False):
+    """How rows go to the registry."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    require: Annotated[
+        tuple[RequiredTier, ...],
+        MinLen(1),
+        FailFast(),
+        Field(description="Tiers that must have passed, in each world that is published."),
+    ]
+    repository: Annotated[
+        str,
+        TEMPLATES["repository"],
+        Field(description="Below the site's; else all rows share that one."),
+    ]
+    tags: Annotated[
+        tuple[Annotated[str, TEMPLATES["tags"]], ...],
+        FailFast(),
+        Field(description="Tags that stay with this image: {row}, {date}, {key}, {key:.12}."),
+    ]
+    moving: Annotated[
+        tuple[Annotated[str, TEMPLATES["moving"]], ...],
+        MinLen(1),
+        FailFast(),
+        Field(description="Tags that move from yesterday's image to this one, last and together."),
+    ]
+    set: Annotated[
+        str, TEMPLATES["set"], Field(description="One tag for all rows together: an index of their images.")
+    ]
+
+
 class MatrixFile(TypedDict, total=False):
     """The rows that Stackwright builds."""
 
@@ -194,6 +236,7 @@ class MatrixFile(TypedDict, total=False):
         FailFast(),
         Field(description="Rows (ids or globs) that are taken when the command line names none."),
     ]
+    publish: PublishFields
 
 
 REQUIRED = ("provider", "os", "python", "horovod", "mpi", "gpu_arch")

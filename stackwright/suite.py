@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import lzma
 import re
 import urllib.request
@@ -10,9 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from urllib.error import URLError
 
 from stackwright.errors import LockError, SiteError
+from stackwright.files import replace_file
 from stackwright.model import Base, Package
 from stackwright.rules.tables import Distribution
 
@@ -57,25 +60,23 @@ def read_release(mirror: str, suite: str) -> Release:
     )
 
 
-def read_suite(mirror: str, known: Distribution, wanted: Iterable[str]) -> Base:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """``kept`` is a folder in which what was read of a Release file that is still the same is found again."""
+
+    address: str
+    kept: Path | None = None
+
+
+def read_suite(mirror: Mirror, known: Distribution, wanted: Iterable[str]) -> Base:
     """The state of a release on the mirror; LockError when a wanted package is not in it.
 
     Each index is compared with the sha256 that the Release file names. The signature of that file is
     checked where it counts: by apt and mmdebstrap, when the base is made. Date and digest are those of the
     last of its suites, the one that moves.
     """
-    versions: dict[str, str] = {}
-    for suite in known.suites:
-        release = read_release(mirror, suite)
-        digests = dict(release.indexes)
-        for component in COMPONENTS[known.family]:
-            path = f"{component}/binary-amd64/Packages.xz"
-            packed = fetch(f"{mirror.rstrip('/')}/dists/{suite}/{path}")
-            if hashlib.sha256(packed).hexdigest() != digests.get(path):
-                raise SiteError(
-                    f"{path} of {suite} is not the file that Release names", hint="try again later"
-                )
-            versions.update(_versions(lzma.decompress(packed).decode()))
+    releases = tuple(read_release(mirror.address, suite) for suite in known.suites)
+    versions = _all_versions(mirror, known, releases)
     missing = sorted(set(wanted) - versions.keys())
     if missing:
         raise LockError(
@@ -84,11 +85,35 @@ def read_suite(mirror: str, known: Distribution, wanted: Iterable[str]) -> Base:
     return Base(
         os=known.id,
         suite=known.suite,
-        release=release.version,
-        date=release.date,
-        digest=release.digest,
+        release=releases[-1].version,
+        date=releases[-1].date,
+        digest=releases[-1].digest,
         packages=tuple(Package(name=name, version=versions[name]) for name in sorted(wanted)),
     )
+
+
+def _all_versions(mirror: Mirror, known: Distribution, releases: tuple[Release, ...]) -> dict[str, str]:
+    """Package to version; from ``kept`` where the Release files are those of last time."""
+    digests = [release.digest for release in releases]
+    path = mirror.kept / f"{known.id}.json" if mirror.kept else None
+    if path and path.exists():
+        kept = json.loads(path.read_text())
+        if kept["releases"] == digests:
+            return dict(kept["versions"])
+    versions: dict[str, str] = {}
+    for suite, release in zip(known.suites, releases, strict=True):
+        indexes = dict(release.indexes)
+        for component in COMPONENTS[known.family]:
+            index = f"{component}/binary-amd64/Packages.xz"
+            packed = fetch(f"{mirror.address.rstrip('/')}/dists/{suite}/{index}")
+            if hashlib.sha256(packed).hexdigest() != indexes.get(index):
+                raise SiteError(
+                    f"{index} of {suite} is not the file that Release names", hint="try again later"
+                )
+            versions.update(_versions(lzma.decompress(packed).decode()))
+    if path:
+        replace_file(path, json.dumps({"releases": digests, "versions": versions}).encode())
+    return versions
 
 
 def _versions(index: str) -> dict[str, str]:

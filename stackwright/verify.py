@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stackwright.checks import built, collective, declared, gpu, link, static
+from stackwright.checks import built, collective, declared, fabric, gpu, link, static
 from stackwright.checks.rule import Finding, MissingFact, Rule
 from stackwright.model import Check, Outcome, Stack, Tier, Verdict
 
@@ -16,6 +16,7 @@ RULES: tuple[Rule, ...] = (
     *static.RULES,
     *declared.RULES,
     *link.RULES,
+    *fabric.RULES,
     *built.RULES,
     *collective.RULES,
     *gpu.RULES,

@@ -80,22 +80,23 @@ class _Graph:
             return digest
         found = INSTRUCTION.match(step.name)
         text = found[1] if found else step.name
-        read = [self._read(text) if one == CONTEXT else one for one in inputs]
+        read = [files_read(text, self._files) if one == CONTEXT else one for one in inputs]
         return "sha256:" + hashlib.sha256("\0".join((text, *read)).encode()).hexdigest()
 
-    def _read(self, text: str) -> str:
-        """A digest of the files that an instruction takes from the context; of all, if it does not say."""
-        wanted = [source.removeprefix("./").strip("/") for source in _sources(text)]
-        chosen = [[name for name in self._files if f"{name}/".startswith(f"{one}/")] for one in wanted]
-        names = set().union(*chosen) if chosen and all(chosen) else set(self._files)
-        digest = hashlib.sha256()
-        for name in sorted(names):
-            content = self._files[name]
-            digest.update(f"{name}\0{len(content)}\0".encode() + content)
-        return digest.hexdigest()
+
+def files_read(text: str, files: Mapping[str, bytes]) -> str:
+    """A digest of the files that an instruction takes from the context; of all, if it does not say."""
+    wanted = [source.removeprefix("./").strip("/") for source in sources_named(text)]
+    chosen = [[name for name in files if f"{name}/".startswith(f"{one}/")] for one in wanted]
+    names = set().union(*chosen) if chosen and all(chosen) else set(files)
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
+    return digest.hexdigest()
 
 
-def _sources(text: str) -> Iterator[str]:
+def sources_named(text: str) -> Iterator[str]:
+    """The paths that an instruction names, of the context where it names no stage."""
     words = text.split()
     if words[0] in ("COPY", "ADD"):
         yield from [word for word in words[1:] if not word.startswith("--")][:-1]

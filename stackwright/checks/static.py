@@ -91,6 +91,14 @@ def history(stack: Stack, facts: Facts) -> Finding:
     return finding((f"{found!r} in {line[:60]!r}…" for line, found in told), f"{len(lines)} instructions")
 
 
+def site_layers(stack: Stack, facts: Facts) -> Finding:
+    """By the names of the site's values alone: a verdict is published."""
+    found, searched = take(facts, "layers", "left"), take(facts, "layers", "searched")
+    places = (f"{one['what']} in {one['path']} of layer {one['layer'][:12]}" for one in found)
+    looked = f"{take(facts, 'layers', 'layers')} layers, looked for {', '.join(searched) or 'nothing'}"
+    return finding(places, looked)
+
+
 def temporary(stack: Stack, facts: Facts) -> Finding:
     return _left(facts, ("temporary",))
 
@@ -261,6 +269,8 @@ RULES = (
          why="A proxy or an index of the build site breaks the network of whoever runs the image."),
     Rule(id="static.history", tier=S, judge=history, worlds=DOCKER,
          why="What a build is told about its site can be read by everyone in the image's history."),
+    Rule(id="static.site-layers", tier=S, judge=site_layers, worlds=DOCKER,
+         why="A file that a later layer deletes is still in the image, for everyone who unpacks the layers."),
     Rule(id="static.temporary", tier=S, judge=temporary, worlds=DOCKER,
          why="Files that the build left in /tmp are of no use, and may hold what it was told in secret."),
     Rule(id="static.libcuda-stub", tier=S, judge=stub,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 from stackwright.engines.docker import image_exists
@@ -12,7 +13,9 @@ from stackwright.model import Base, Cell, Stack
 from stackwright.providers.provider import Images, Means, Provider
 from stackwright.rules import tables
 from stackwright.runner import Runner
-from stackwright.suite import read_release, read_suite
+from stackwright.suite import Mirror, read_release, read_suite
+
+DOCKERFILE = "FROM scratch\nADD base.tar /\nLABEL org.stackwright.provider=debian\n"
 
 KEEP_NOTHING_OF_THE_SITE = (
     "rm -f $1/etc/apt/sources.list $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname",
@@ -24,7 +27,7 @@ def reference(os: str, date: str) -> str:
     return f"stackwright/base:{os}-{date}"
 
 
-def state(cell: Cell, packages: tuple[str, ...], mirror: str | None) -> Base:
+def state(cell: Cell, packages: tuple[str, ...], mirror: Mirror | None) -> Base:
     if not mirror:
         raise LockError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
     return read_suite(mirror, tables.known(cell.os), packages)
@@ -46,7 +49,7 @@ def ensure(stack: Stack, means: Means) -> Images:
     """
     base = stack.base
     locked = reference(base.os, base.date)
-    if image_exists(means.docker, locked):
+    if _is_there(means, locked):
         return (("BASE_IMAGE", locked),)
     mirror = means.site.mirror
     if not mirror:
@@ -61,25 +64,44 @@ def ensure(stack: Stack, means: Means) -> Images:
             f"{base.os}: the mirror moved on since the row was locked, from {base.release} of {base.date}"
             f" to {now.version} of {now.date}; ./build.py lock takes note of it"
         )
-    if not image_exists(means.docker, name):
-        _make(base, name, means, mirror)
+    if not _is_there(means, name):
+        _make(base.suite, name, now.date, means, mirror)
     return (("BASE_IMAGE", name),)
 
 
-def _make(base: Base, name: str, means: Means, mirror: str) -> None:
+def _is_there(means: Means, name: str) -> bool:
+    if not image_exists(means.docker, name):
+        means.bring(name)
+    return image_exists(means.docker, name)
+
+
+def _make(suite: str, name: str, date: str, means: Means, mirror: str) -> None:
+    """The same image on every machine, to its id: `docker import` would note the time of the import in it."""
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
-        tar = bootstrap(base.suite, Path(folder) / "base.tar", runner=means.runner, mirror=mirror)
-        label = "LABEL org.stackwright.provider=debian"
-        done = means.runner(means.docker.command("image", "import", "--change", label, tar, name))
+        bootstrap(suite, Path(folder) / "base.tar", runner=means.runner, mirror=mirror, date=date)
+        (Path(folder) / "Dockerfile").write_text(DOCKERFILE)
+        argument = f"SOURCE_DATE_EPOCH={epoch(date)}"
+        words = ("--provenance=false", "--no-cache", "--build-arg", argument, "--tag", name, folder)
+        done = means.runner(means.docker.command("buildx", "build", "--progress=plain", *words))
         if not done.ok:
-            raise EngineError(f"the base could not be imported: {done.stderr.strip()}", place=name)
+            cause = f"the base could not be made an image: {_last_error(done.stderr)}"
+            raise EngineError(cause, place=name, hint="docker buildx version, and the engine's free disk")
 
 
-def bootstrap(suite: str, tar: Path, *, runner: Runner, mirror: str) -> Path:
-    """The root file system of a suite as a tar, by an ordinary user too. SiteError when it fails."""
+def epoch(date: str) -> int:
+    """Seconds since 1970 of a Release file's date, as in 20260912T075541Z."""
+    return int(datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp())
+
+
+def bootstrap(suite: str, tar: Path, *, runner: Runner, mirror: str, date: str = "") -> Path:
+    """The root file system of a suite as a tar, by an ordinary user too. SiteError when it fails.
+
+    With the ``date`` of the suite, no file is younger: the same packages make the same bytes.
+    """
     hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
     options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *hooks)
-    done = runner(["mmdebstrap", *options, suite, tar, mirror], timeout=900)
+    env = {"SOURCE_DATE_EPOCH": str(epoch(date))} if date else None
+    done = runner(["mmdebstrap", *options, suite, tar, mirror], env=env, timeout=900)
     if not done.ok:
         raise SiteError(
             f"mmdebstrap could not make {suite}: {_last_error(done.stderr)}",

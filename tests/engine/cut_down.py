@@ -13,7 +13,7 @@ WHEELS = ("nvidia-cuda-runtime-cu12", "setuptools")
 PACKAGES = {
     "base": ("ca-certificates", "python3", "python3-venv"),
     "toolchain": ("patch",),
-    "runtime": ("openssh-client", "tini"),
+    "runtime": ("libibverbs1", "openssh-client", "openssh-server", "tini"),
 }
 BUILD_SCRIPT = """\
 #!/usr/bin/env bash
@@ -35,8 +35,9 @@ files = {
 }
 with zipfile.ZipFile(sys.argv[1] + "/horovod-0.28.1-py3-none-any.whl", "w") as wheel:
     for name, text in files.items():
-        wheel.writestr(name, text)
-    wheel.writestr(info + "/RECORD", "".join(name + ",,\\n" for name in [*files, info + "/RECORD"]))
+        wheel.writestr(zipfile.ZipInfo(name), text)  # of 1980, as bdist_wheel does with SOURCE_DATE_EPOCH
+    record = info + "/RECORD"
+    wheel.writestr(zipfile.ZipInfo(record), "".join(name + ",,\\n" for name in [*files, record]))
 WHEEL
 """
 SMALL = replace(SOURCES, build_script=BUILD_SCRIPT.encode())

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import testinfra
 
+from stackwright import convert, testinfra_apptainer
 from stackwright import host as site
-from stackwright import testinfra_apptainer
 from stackwright.engines import apptainer
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.engines.squash import squash
 from stackwright.runner import Runner
 
 pytestmark = pytest.mark.engine
@@ -30,7 +29,9 @@ def sif(program: Apptainer, runner: Runner, docker: Docker, tmp_path_factory: py
     """The only Debian that is sure to be there: the image that apptainer itself runs in."""
     target = tmp_path_factory.mktemp("with spaces and 100%") / "debian.sif"
     apptainer.ensure(runner, docker)
-    assert squash(runner, docker, apptainer.IMAGE, target)
+    convert.to_sif(
+        apptainer.IMAGE, target, docker=docker, runner=runner, apptainer=program, image_bytes=3 * 10**8
+    )
     return target
 
 

@@ -14,8 +14,10 @@ GOLDEN = Path(__file__).parent
 PROJECTS = [
     Project(root=ROOT, matrix=ROOT / name, out=ROOT / "out") for name in ("matrix.yaml", "matrix.nvidia.yaml")
 ]
-PLAN, NVIDIA = (plan(project, cells(project)) for project in PROJECTS)
+PLAN, NVIDIA = PLANS = [plan(project, cells(project)) for project in PROJECTS]
 ROWS = (*PLAN.rows, *NVIDIA.rows)
+SOURCES = {row.stack.id: sources(project) for project, found in zip(PROJECTS, PLANS, strict=True)
+           for row in found.rows}  # fmt: skip
 
 # The lock and the scripts stand in the tree already; the rest of a context is made by render alone.
 KEPT = ("Dockerfile", "row.json")
@@ -51,7 +53,7 @@ def test_context(row: Planned, name: str, update: bool) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)
 def test_definition_file(row: Planned, update: bool) -> None:
     name = definition.file_name(row.stack)
-    text = definition.render_definition(row.stack, sources(PROJECTS[0])).text(name)
+    text = definition.render_definition(row.stack, SOURCES[row.stack.id]).text(name)
     assert text == expected(GOLDEN / row.stack.id / name, text, update)
 
 

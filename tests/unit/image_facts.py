@@ -98,6 +98,15 @@ def link() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def fabric() -> dict[str, Any]:
+    modules = ("libuct_cma.so.0", "libuct_ib.so.0", "libuct_rdmacm.so.0")
+    return {
+        "verbs": None, "providers": {"libmlx5-rdmav34.so": None}, "pmix": None, "mpich": [],
+        "pml": ["cm", "ob1", "ucx"],
+        "ucx": {"modules": dict.fromkeys(modules), "version": "1.18.1", "transports": ["self", "tcp"]},
+    }  # fmt: skip
+
+
 def built() -> dict[str, Any]:
     return {
         "torch": {
@@ -154,14 +163,15 @@ def gpu() -> dict[str, Any]:
 def docker_facts(row: Stack) -> dict[str, Any]:
     image = {"Env": ["PATH=/usr/bin"], "Entrypoint": ["/usr/bin/tini", "-g", "--"], "Labels": labels(row)}
     return {
-        "files": files(), "system": system(row), "link": link(), "built": built(), "collective": collective(),
-        "gpu": gpu(), "image": {"Config": image},
+        "files": files(), "system": system(row), "link": link(), "fabric": fabric(), "built": built(),
+        "collective": collective(), "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": ["RUN apt-get install gcc-13", "USER train"]},
+        "layers": {"searched": ["mirror"], "layers": 3, "left": []},
     }  # fmt: skip
 
 
 def sif_facts(row: Stack) -> dict[str, Any]:
     facts = docker_facts(row)
-    del facts["image"], facts["history"]
+    del facts["image"], facts["history"], facts["layers"]
     facts["system"]["environment"]["LD_LIBRARY_PATH"] = "/.singularity.d/libs"
     return {**facts, "labels": labels(row)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,28 @@ def test_any_bytes_are_a_lock_or_a_lock_error(data: bytes) -> None:
 def test_a_missing_lock_says_what_to_do() -> None:
     with pytest.raises(LockError, match=r"build\.py lock"):
         lock.read(ROOT / "locks" / "no-such-row.txt")
+
+
+DIGEST = f"sha256:{'0' * 64}"
+
+
+def test_what_a_tag_led_to_is_part_of_the_lock_and_no_lock_without_it_changes() -> None:
+    pinned = replace(LOCK.base, images=(("nvidia/cuda:12.8.1-devel-ubuntu24.04", DIGEST),))
+    text = lock.write(LOCK.row, LOCK.request, pinned, pins=lock.pins(LOCK))
+    assert lock.parse(text, "x").base == pinned
+    assert lock.write(LOCK.row, LOCK.request, LOCK.base, pins=lock.pins(LOCK)) == LOCK.text
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        [["ubuntu", DIGEST]], [["ubuntu:24.04", "sha256:0"]], [["ubuntu:24.04", f"{DIGEST} x"]],
+        [["-x:1", DIGEST]], [["a:$(x)", DIGEST]], [["ubuntu:24.04"]], [["ubuntu:24.04", 5]], 5,
+    ],
+)  # fmt: skip
+def test_an_image_that_is_none_is_refused(images: object) -> None:
+    known = json.dumps(images)
+    text = LOCK.text.replace('{"base": {', f'{{"base": {{"images": {known}, ', 1)
+    assert text != LOCK.text
+    with pytest.raises(LockError, match="not a lock"):
+        lock.parse(text, "x")

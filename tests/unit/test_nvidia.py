@@ -81,7 +81,7 @@ def test_a_mirror_tells_the_versions_of_the_updates(monkeypatch: pytest.MonkeyPa
     later = {"gcc-9": "9.4.0-1ubuntu1~20.04.2"}
     mirror = served({"focal": first, "focal-security": {}, "focal-updates": later})
     monkeypatch.setattr(suite, "fetch", mirror)
-    found = nvidia.state(ROWS["cuda11-ubuntu"], NAMES, MIRROR)
+    found = nvidia.state(ROWS["cuda11-ubuntu"], NAMES, suite.Mirror(address=MIRROR))
     known = {package.name: package.version for package in found.packages}
     assert known == {**first, **later, "nvidia-cuda-image": "11.8.0"}
     assert (found.date, len(found.digest)) == ("20261120T080000Z", 64)
@@ -90,7 +90,7 @@ def test_a_mirror_tells_the_versions_of_the_updates(monkeypatch: pytest.MonkeyPa
 def test_a_package_that_no_suite_of_the_mirror_has_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "fetch", served({"focal": {}, "focal-security": {}, "focal-updates": {}}))
     with pytest.raises(LockError, match="focal has no package gcc-9"):
-        nvidia.state(ROWS["cuda11-ubuntu"], NAMES, MIRROR)
+        nvidia.state(ROWS["cuda11-ubuntu"], NAMES, suite.Mirror(address=MIRROR))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_nvcc_is_on_the_path_of_a_devel_image_alone() -> None:
 def test_the_sites_sources_take_the_place_of_the_images_own_which_are_not_shipped(row: str, own: str) -> None:
     text = dockerfile(row)
     assert set(re.findall(r"id=apt-sources,target=(\S+)", text)) == {own}
-    assert f"rm -f /var/cache/ldconfig/aux-cache {own}\n" in text
+    assert f"rm -f /var/cache/ldconfig/aux-cache {own};" in text
 
 
 def test_a_python_that_is_not_the_distributions_own_has_packages_of_its_own_name() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rows import LOCK, SERIES, SOURCES, lock_with, stack
+from rows import LOCK, ROOT, SERIES, SOURCES, lock_with, stack
 
-from stackwright import render
+from stackwright import definition, render
 from stackwright.model import Cell, Mpi
 
 RECIPE = render.render(stack(), SOURCES)
@@ -143,3 +143,13 @@ def test_each_patch_of_the_series_names_its_reason_and_a_file() -> None:
         assert patch.source
         assert patch.when
         assert all(name in Cell.__dataclass_fields__ for name, _ in patch.when)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("other.yaml", "from other.yaml; edit that"), ("a\nRUN x", "from its matrix; edit that")],
+)
+def test_a_rendered_file_names_the_matrix_that_it_is_from(name: str, said: str) -> None:
+    sources = render.Sources.load(ROOT, SERIES, name)
+    assert said in render.render(stack(), sources).text("Dockerfile").splitlines()[1]
+    assert said in definition.render_definition(stack(), sources).text("cuda12-torch.def").splitlines()[1]

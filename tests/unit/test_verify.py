@@ -36,7 +36,7 @@ def test_the_row_as_sif_passes_everything_that_a_sif_has() -> None:
     ids = {rule.id for rule in rules("sif")}
     assert ids == {rule.id for rule in RULES} - {
         "static.scan", "static.proxy", "static.user", "static.entrypoint", "static.history",
-        "static.temporary",
+        "static.temporary", "static.site-layers",
     }  # fmt: skip
 
 
@@ -260,6 +260,7 @@ def test_mpich_is_told_from_open_mpi(text: str, wrong: str) -> None:
     facts = docker_facts(row)
     facts["system"]["mpirun"] = text
     facts["link"]["modules"]["horovod.torch"]["mapped"].pop("libmpi")
+    facts["fabric"] |= {"pml": None, "pmix": "no such file", "mpich": ["ch4:ucx"]}
     details = failed(facts, row)
     assert (set(details) == {"declared.mpi"}) == bool(wrong)
     assert wrong in details.get("declared.mpi", "")

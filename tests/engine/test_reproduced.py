@@ -1,0 +1,94 @@
+"""A row that is built again, from nothing and at another time, has the same layers and the same id."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import cut_down
+import pytest
+import rows
+
+from bench import reproduce
+from stackwright import host, render
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.model import Stack
+from stackwright.providers import PROVIDERS, Means
+from stackwright.rules import tables
+from stackwright.runner import Runner
+
+pytestmark = pytest.mark.engine
+Build = Callable[[str, render.Sources], Path]
+
+
+@pytest.fixture(scope="module")
+def row() -> Stack:
+    return cut_down.row()
+
+
+@pytest.fixture(scope="module")
+def build(
+    row: Stack, docker: Docker, runner: Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Build]:
+    """Without any step of before; the archive of the image, whose layers are as the registry gets them."""
+    site, names = host.site(runner), []
+    images = PROVIDERS[row.provider].ensure(row, Means(docker=docker, runner=runner, site=site, say=print))
+
+    def run(what: str, sources: render.Sources) -> Path:
+        folder, name = tmp_path_factory.mktemp(what), f"stackwright-test/{what}-{uuid4().hex[:12]}:1"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(render, "_packages", lambda *_: cut_down.PACKAGES)
+            recipe = render.render(row, sources)
+        render.write(recipe, folder / "context")
+        secrets = host.site_secrets(folder / "site", site, tables.known(row.os))
+        done = runner(
+            docker.command(
+                "buildx", "build", "--no-cache", "--provenance=false", "--tag", name, "--target", "final",
+                "--build-arg", f"SOURCE_DATE_EPOCH={render.EPOCH}",
+                *(word for image in images for word in ("--build-arg", "=".join(image))),
+                *(word for proxy, _ in site.proxies for word in ("--build-arg", proxy)),
+                *(word for secret in secrets for word in ("--secret", secret.argument)),
+                folder / "context",
+            ),
+            env={**os.environ, **dict(site.proxies)},
+        )  # fmt: skip
+        assert done.ok, done.stderr[-3000:]
+        names.append(name)
+        return engine.save(docker, runner, name, folder / "image.tar")
+
+    yield run
+    for name in names:
+        engine.remove(docker, name)
+
+
+@pytest.fixture(scope="module")
+def first(build: Build) -> Path:
+    return build("first", cut_down.SMALL)
+
+
+def test_the_same_row_has_the_same_layers(build: Build, first: Path) -> None:
+    time.sleep(1.1)
+    second = build("second", cut_down.SMALL)
+    before, after = list(reproduce.layers(first)), list(reproduce.layers(second))
+    assert len(before) > 4
+    assert list(reproduce.compare(before, after)) == []
+    assert [layer.digest for layer in before] == [layer.digest for layer in after]
+
+
+def test_it_would_be_seen_if_times_were_left_as_they_are(build: Build, first: Path) -> None:
+    """Also shows that the base is young enough for times to matter."""
+    templates = [
+        (name, text.replace("find / -xdev", "false && find / -xdev").replace("{} +", "{} + || true"))
+        if name == "macros.j2" else (name, text)
+        for name, text in rows.SOURCES.templates
+    ]  # fmt: skip
+    other = build("times", replace(cut_down.SMALL, templates=tuple(templates)))
+    causes = {
+        one.cause for one in reproduce.compare(list(reproduce.layers(first)), list(reproduce.layers(other)))
+    }
+    assert causes == {"the time of the build in the file's time"}
