@@ -11,12 +11,21 @@ COMPARED = (
     "system/os", "system/machine", "system/python", "system/programs", "system/gcc", "system/g++",
     "system/mpirun", "system/nvcc", "system/distribution_packages", "system/python_packages",
     "system/fabric", "system/headers", "system/row", "system/driver_library",
+    "system/environment/LANG", "system/environment/VIRTUAL_ENV", "system/environment/NVIDIA_VISIBLE_DEVICES",
+    "system/environment/NVIDIA_DRIVER_CAPABILITIES", "system/environment/NVIDIA_REQUIRE_CUDA",
     "files/private_keys", "files/host_keys", "files/leftovers", "files/authorities", "files/nvcc",
-    "files/cuda_libraries", "files/driver_libraries", "link/modules", "link/libraries", "built",
+    "files/cuda_libraries", "files/driver_libraries", "link/modules", "link/libraries", "fabric", "built",
 )  # fmt: skip
-"""What says what an image is. Left out: who runs it and with which environment, times, sizes of folders."""
+"""What says what an image is. Left out: who runs it, the rest of the environment, times, sizes of folders."""
+
+OWN_LABELS = ("org.opencontainers.", "org.stackwright.")
+"""Heads of the names of labels that are to be the same; Apptainer adds some of its own."""
 
 EXPLAINED = (
+    (
+        r"labels/org\.stackwright\.key",
+        "the key of the Docker image; a definition file has one of its own, which cannot stand in it",
+    ),
     (
         r"built/[^/]+/compiled_by/cmake",
         "each world compiles its own wheel, with the CMake of its distribution on that day",
@@ -27,6 +36,9 @@ EXPLAINED = (
     ),
 )
 """Paths that may differ between a Docker image and a SIF of its definition file, and why."""
+
+LENT = re.compile(r"/driver-\w{8}/")
+"""The folder of a library that stands for the driver (probes/driver.py): it has another name each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +57,16 @@ class Difference:
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[Difference, ...]:
     """Every compared fact that is not the same in both, as ``gather`` lays facts out."""
-    found = (
+    facts = (
         difference for path in COMPARED for difference in _between(path, _at(one, path), _at(other, path))
     )
-    return tuple(found)
+    return (*facts, *_between("labels", _labels(one), _labels(other)))
+
+
+def _labels(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Those of a SIF, or of the engine's description of an image."""
+    found = _at(facts, "labels") or _at(facts, "image/Config/Labels") or {}
+    return {name: value for name, value in found.items() if name.startswith(OWN_LABELS)}
 
 
 def _at(facts: Any, path: str) -> Any:
@@ -58,7 +76,7 @@ def _at(facts: Any, path: str) -> Any:
 
 
 def _between(path: str, one: Any, other: Any) -> Iterator[Difference]:
-    if one == other:
+    if _named(one) == _named(other):
         return
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in sorted({*one, *other}):
@@ -69,3 +87,10 @@ def _between(path: str, one: Any, other: Any) -> Iterator[Difference]:
     else:
         why = next((why for pattern, why in EXPLAINED if re.fullmatch(pattern, path)), "")
         yield Difference(path=path, one=one, other=other, why=why)
+
+
+def _named(value: Any) -> Any:
+    """As it would be if a lent driver had always the same name."""
+    if isinstance(value, list):
+        return [_named(one) for one in value]
+    return LENT.sub("/driver/", value) if isinstance(value, str) else value

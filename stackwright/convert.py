@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackwright import host
+from stackwright.compression import DEFAULT, Compression
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
 from stackwright.engines.gpu import GpuAccess
-from stackwright.engines.squash import layers, squash
-from stackwright.errors import ConvertError, DiskError, StackwrightError
+from stackwright.engines.squash import FULL, WRITTEN, Squashing, Way, can, squash
+from stackwright.errors import ConvertError, DiskError, EngineError, StackwrightError
+from stackwright.probe import Witness
+from stackwright.room import claimed
 from stackwright.runner import Completed, Runner
 from stackwright.sign import Signer, file_sha256, sign
 
-ROOM_IN_PLACE, ROOM_BY_ARCHIVE = 1.3, 2.7
-"""Disk needed at the peak, in sizes of the image: the SIF twice; or its archive, its files and the SIF."""
-
-FULL = re.compile(r"(?i)no space left on device|out of space on output filesystem")
-"""What the kernel and mksquashfs say of a full disk."""
+SMALL = 10**8
+"""Bytes for what is not the file system: the skeleton, the answers of the engine."""
 
 SCRATCH = ".sif-"
-TIMEOUT = 3600
-"""Seconds; a conversion of 12 GB took 700 on two cores with the slowest compression."""
+TIMEOUT = 4 * 3600
+"""Seconds; a conversion of 12 GB took 700 on two cores with gzip:9, and zstd:22 is ten times as slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
+    """``way`` is None where the file was not made of an image."""
+
     bytes: int
     sha256: str
+    way: Way | None = None
 
 
 def to_sif(
@@ -45,32 +47,65 @@ def to_sif(
     runner: Runner,
     apptainer: Apptainer,
     image_bytes: int,
+    compression: Compression = DEFAULT,
     signer: Signer | None = None,
+    ledger: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    ways: Sequence[Way] = tuple(Way),
 ) -> Made:
-    """Convert; what lies under ``target`` is always whole. ConvertError, DiskError: it is the old file."""
-    in_place = not apptainer.native and layers(docker, reference) is not None
-    need = int(image_bytes * (ROOM_IN_PLACE if in_place else ROOM_BY_ARCHIVE))
-    with scratch_for(target, need, "the conversion") as scratch:
-        unverified = scratch / "image.sif"
-        if not (in_place and squash(runner, docker, reference, unverified, timeout=TIMEOUT)):
-            _by_archive(reference, unverified, docker=docker, runner=runner, apptainer=apptainer)
-        found = engine.inspect(docker, reference)
-        assert found is not None, "the image was saved a moment ago"
-        wanted = found["Config"]["Labels"]
-        return finish(unverified, target, apptainer=apptainer, wanted=wanted, signer=signer)
+    """Convert by the first of the ways that can be gone; what lies under ``target`` is always whole.
+
+    ConvertError, DiskError, EngineError: it is the old file. ``ledger``: see room.claimed.
+    """
+    found = engine.inspect(docker, reference)
+    if found is None:
+        raise EngineError("no such image", place=reference, hint="build.py build")
+    with scratch_folder(target, "the conversion") as folder:
+        task = Squashing(
+            docker=docker, runner=runner, apptainer=apptainer, image=reference, found=found, folder=folder,
+            compression=compression, timeout=TIMEOUT,
+        )  # fmt: skip
+        with _written(task, image_bytes, ways, ledger, say) as way:
+            wanted = found["Config"]["Labels"] or {}
+            return finish(
+                folder / WRITTEN, target, apptainer=apptainer, wanted=wanted, signer=signer, way=way
+            )
 
 
 @contextlib.contextmanager
-def scratch_for(target: Path, need: int, what: str) -> Iterator[Path]:
-    """A folder beside ``target`` to make it in. DiskError where fewer than ``need`` bytes are free."""
+def _written(
+    task: Squashing, image_bytes: int, ways: Sequence[Way], ledger: Path | None, say: Callable[[str], None]
+) -> Iterator[Way]:
+    """The way that ``WRITTEN`` was made by; its disk is claimed until the block ends."""
+    for way in ways:
+        if not can(task, way):
+            continue
+        need = needed(way, image_bytes, task.compression)
+        what = f"the conversion (of the image {way})"
+        with claimed(task.folder, need, what=what, ledger=ledger, say=say):
+            if _by_archive(task) if way is Way.ARCHIVE else squash(task, way):
+                yield way
+                return
+        say(f"the engine refuses the image to be {way}")
+    raise ConvertError("no way to convert it", place=task.image, hint="build.py doctor")
+
+
+def needed(way: Way, image_bytes: int, compression: Compression) -> int:
+    """Bytes at the peak: the SIF alone; by an archive that, the image's files, and the SIF twice."""
+    most = compression.most(image_bytes) + SMALL
+    return 2 * (image_bytes + most) if way is Way.ARCHIVE else most
+
+
+@contextlib.contextmanager
+def scratch_folder(target: Path, what: str) -> Iterator[Path]:
+    """A folder beside ``target`` to make it in. A disk that gets full meanwhile is a DiskError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target.parent)
-    _require_room(target, need, what)
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.parent))
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.resolve().parent))
     try:
-        yield scratch
+        yield folder
     except (StackwrightError, OSError) as error:
-        if not FULL.search(str(error)):
+        if isinstance(error, DiskError) or not FULL.search(str(error)):
             raise
         said = error.cause if isinstance(error, StackwrightError) else str(error)
         raise DiskError(
@@ -79,7 +114,7 @@ def scratch_for(target: Path, need: int, what: str) -> Iterator[Path]:
             hint="./build.py clean shows what can go",
         ) from error
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def finish(
@@ -89,24 +124,35 @@ def finish(
     apptainer: Apptainer,
     wanted: Mapping[str, str],
     signer: Signer | None = None,
+    way: Way | None = None,
 ) -> Made:
     """Give a file its name, once it opens, has the labels and is signed, if it is to be."""
-    _verify(unverified, labels(apptainer, unverified), wanted)
     if signer:
+        _verify(unverified, labels(apptainer, unverified), wanted)
         sign(apptainer, unverified, signer)
-    made = Made(bytes=unverified.stat().st_size, sha256=file_sha256(unverified))
+        sha256 = file_sha256(unverified)
+    else:
+        with ThreadPoolExecutor(1) as beside:
+            hashed = beside.submit(file_sha256, unverified)
+            _verify(unverified, labels(apptainer, unverified), wanted)
+            sha256 = hashed.result()
+    made = Made(bytes=unverified.stat().st_size, sha256=sha256, way=way)
     unverified.replace(target)
     return made
 
 
-def _by_archive(reference: str, sif: Path, *, docker: Docker, runner: Runner, apptainer: Apptainer) -> None:
-    """The way that needs no access to the engine's folders: through a file that holds the whole image."""
-    scratch = sif.parent
-    archive = engine.save(docker, runner, reference, scratch / "image.tar")
-    environment = {"APPTAINER_TMPDIR": str(scratch), "APPTAINER_CACHEDIR": str(scratch / "cache")}
-    source = f"docker-archive:{archive}"
-    apptainer.build(sif, source, folders=(scratch,), env=environment, timeout=TIMEOUT)
+def _by_archive(task: Squashing) -> bool:
+    """The way that needs nothing of the engine: through a file that holds the whole image."""
+    scratch = task.folder
+    archive = engine.save(task.docker, task.runner, task.image, scratch / "image.tar")
+    # A cache would be of no use beyond this, and a user could not remove what a container's root left in it.
+    environment = {"APPTAINER_TMPDIR": str(scratch), "APPTAINER_DISABLE_CACHE": "true"}
+    task.apptainer.build(
+        scratch / WRITTEN, f"docker-archive:{archive}", compression=task.compression, folders=(scratch,),
+        env=environment, timeout=task.timeout,
+    )  # fmt: skip
     archive.unlink()
+    return True
 
 
 def labels(apptainer: Apptainer, sif: Path) -> dict[str, str]:
@@ -127,20 +173,17 @@ def execute(
     return apptainer.exec(sif, tuple(argv), binds=tuple(mounts), timeout=timeout, gpu=gpu)
 
 
+def witness(apptainer: Apptainer, sif: Path) -> Witness:
+    return Witness(
+        words=("--sif", sif, "--apptainer", apptainer.program),
+        environment=apptainer.environment(sif.resolve().parent),
+    )
+
+
 def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     lost = sorted(name for name, value in wanted.items() if found.get(name) != value)
     if lost:
         raise ConvertError(f"the SIF lost the labels {', '.join(lost)}", place=str(sif), hint="build.py sif")
-
-
-def _require_room(target: Path, need: int, what: str) -> None:
-    free = host.free_disk(target.parent)
-    if free < need:
-        raise DiskError(
-            f"{what} needs {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
-            place=str(target.parent),
-            hint="./build.py clean shows what can go",
-        )
 
 
 def _remove_leftovers(folder: Path) -> None:

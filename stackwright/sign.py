@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackwright.engines.apptainer import Apptainer, last_line
+from stackwright.engines.apptainer import Apptainer
+from stackwright.engines.made import last_line
 from stackwright.errors import ConvertError, SiteError
-from stackwright.runner import Runner
+from stackwright.runner import Completed, Runner
+
+MAKE = "openssl genpkey -algorithm ed25519 -out KEY"
+OF_COSIGN = re.compile(rb"-----BEGIN ENCRYPTED (SIGSTORE|COSIGN) PRIVATE KEY-----")
+LIMIT = 2**16
+"""Bytes of a key's file."""
 
 TIMEOUT = 1800
 """Seconds for a file of several GB through a registry."""
@@ -29,15 +36,31 @@ class Signer:
 
 def signer(key: Path, runner: Runner) -> Signer:
     """SiteError where the file is no private key, or one that asks for a passphrase."""
-    if not key.is_file():
-        raise SiteError("no such file", place=str(key), hint="openssl genpkey -algorithm ed25519 -out KEY")
-    done = runner(["openssl", "pkey", "-in", key.resolve(), "-passin", "pass:", "-pubout"], timeout=60)
+    if OF_COSIGN.search(read_key(key, f"{MAKE}; a row stands before --sign")):
+        cause = "a key of cosign's own, which Apptainer cannot read"
+        raise SiteError(cause, place=str(key), hint=f"a plain key signs images and SIFs: {MAKE}")
+    done = openssl(runner, "pkey", "-in", key.resolve(), "-passin", "pass:", "-pubout")
     if not done.ok:
-        raise SiteError(
-            f"not a private key in PEM without a passphrase: {last_line(done)}",
-            place=str(key), hint="openssl genpkey -algorithm ed25519 -out KEY",
-        )  # fmt: skip
+        cause = f"not a private key in PEM without a passphrase: {last_line(done)}"
+        raise SiteError(cause, place=str(key), hint=MAKE)
     return Signer(key=key.resolve(), public=done.stdout.encode())
+
+
+def read_key(path: Path, hint: str) -> bytes:
+    """The head of a file; SiteError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT)
+    except OSError as error:
+        raise SiteError(f"cannot be read: {error.strerror}", place=str(path), hint=hint) from error
+
+
+def openssl(runner: Runner, *argv: str | Path) -> Completed:
+    """SiteError where the host has none."""
+    done = runner(["openssl", *argv], env={"LC_ALL": "C"}, timeout=60)
+    if done.returncode == 127:
+        raise SiteError("no openssl on the PATH, which reads keys", hint="apt-get install openssl")
+    return done
 
 
 def sign(apptainer: Apptainer, sif: Path, by: Signer) -> None:

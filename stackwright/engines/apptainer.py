@@ -1,7 +1,4 @@
-"""Apptainer: the one on the PATH, else one in a small image of its own behind scripts/apptainer.
-
-The image is made of Debian's own packages by mmdebstrap: no registry is asked.
-"""
+"""Apptainer: the one on the PATH, else one in a small image of its own behind scripts/apptainer."""
 
 from __future__ import annotations
 
@@ -16,9 +13,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from stackwright.compression import DEFAULT, Compression
 from stackwright.engines import docker as engine
+from stackwright.engines import made
 from stackwright.engines.docker import Docker, Mount
 from stackwright.engines.gpu import GpuAccess
+from stackwright.engines.made import last_line
 from stackwright.engines.sif import require_whole
 from stackwright.errors import ConvertError, EngineError
 from stackwright.runner import Completed, Runner
@@ -29,9 +29,6 @@ SUITE = "sid"
 
 PACKAGES = ("apptainer", "squashfs-tools", "squashfuse", "fuse2fs", "ca-certificates")
 IMAGE = "stackwright/apptainer:1"
-TOOL_LABEL = "org.stackwright.tool"
-FASTEST_SQUASHFS = "-comp zstd -Xcompression-level 1"
-"""96 MB/s on two cores where the default, gzip 9, runs at 15; kernels since 4.14 read it."""
 
 # spython runs "singularity" from the PATH of its process, so it gets a process of its own.
 _INSPECT = "import json, sys; from spython.main import Client; print(json.dumps(Client.inspect(sys.argv[1])))"
@@ -53,12 +50,13 @@ class Apptainer:
         *argv: str | Path,
         folders: tuple[Path, ...] = (),
         env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
         timeout: float | None = None,
         gpu: GpuAccess | None = None,
     ) -> Completed:
         """One command of apptainer, as it is. Code 124: no end within ``timeout`` seconds."""
         if self.native or self.docker is None:
-            return self.runner([self.program, *argv], env=env, timeout=timeout)
+            return self.runner([self.program, *argv], env=env, cwd=cwd, timeout=timeout)
         name = f"stackwright-apptainer-{uuid4().hex[:12]}"
         options = ("--name", name, "--label", f"{engine.MADE_BY_US}={os.getpid()}")
         settings = self.environment(*folders)
@@ -67,7 +65,8 @@ class Apptainer:
             settings["STACKWRIGHT_TIMEOUT"] = f"{timeout:g}"
         patience = None if timeout is None else timeout + 30
         try:
-            done = self.runner([self.program, *argv], env={**(env or {}), **settings}, timeout=patience)
+            own = {**(env or {}), **settings}
+            done = self.runner([self.program, *argv], env=own, cwd=cwd, timeout=patience)
         except BaseException:
             self._end(name)
             raise
@@ -138,17 +137,26 @@ class Apptainer:
         source: str,
         args: tuple[str, ...] = (),
         *,
+        compression: Compression = DEFAULT,
         folders: tuple[Path, ...] = (),
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Completed:
-        """``apptainer build``. ``folders`` are those that the source lies in; a failure is an error."""
-        words = ("build", "--force", "--mksquashfs-args", FASTEST_SQUASHFS, *args)
+        """``apptainer build``. ``folders`` are those that the source lies in; a failure is an error.
+
+        What has failed is told by the exit code alone: an older file may lie at ``target``.
+        """
+        words = ("build", "--force", *squashfs_arguments(compression), *args)
         seen = (target.resolve().parent, *folders)
         done = self(*words, target.resolve(), source, folders=seen, env=env, timeout=timeout)
         if not done.ok:
             raise ConvertError(last_line(done), place=str(target), hint="run the command above by hand")
         return done
+
+
+def squashfs_arguments(compression: Compression) -> tuple[str, str]:
+    """Options of `apptainer build`, whose own choice is gzip:9."""
+    return ("--mksquashfs-args", " ".join(compression.options))
 
 
 def _exec_options(binds: tuple[Mount, ...], workdir: str | None, gpu: GpuAccess | None) -> Iterator[str]:
@@ -182,28 +190,10 @@ def find(
 
 
 def ensure(runner: Runner, docker: Docker, *, mirror: str | None = None) -> str:
-    """The name of the image, made if it is not there.
-
-    sid's index is dated to expire after a week, and a mirror may be older; its signature is checked.
-    """
-    if engine.image_exists(docker, IMAGE):
-        return IMAGE
-    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
-        archive = Path(folder) / "apptainer.tar"
-        argv: list[str | Path] = ["mmdebstrap", "--quiet", "--variant=minbase"]
-        argv += [f"--include={','.join(PACKAGES)}", '--aptopt=Acquire::Check-Valid-Until "false"']
-        argv += [SUITE, archive]
-        if mirror:
-            argv.append(f"deb {mirror} {SUITE} main")
-        _must(runner(argv, timeout=1800), "mmdebstrap")
-        changes = ("--change", f"LABEL {TOOL_LABEL}=apptainer")
-        _must(runner(docker.command("import", *changes, archive, IMAGE), timeout=600), "docker import")
+    """The name of the image, made if it is not there."""
+    wanted = made.MadeImage(name=IMAGE, purpose="apptainer", suite=SUITE, packages=PACKAGES)
+    made.ensure(wanted, runner, docker, mirror=mirror)
     return IMAGE
-
-
-def _must(done: Completed, what: str) -> None:
-    if not done.ok:
-        raise EngineError(f"{what}: {last_line(done)}", place=IMAGE, hint="build.py doctor")
 
 
 def _described(done: Completed, sif: Path) -> dict[str, Any]:
@@ -219,8 +209,3 @@ def _described(done: Completed, sif: Path) -> dict[str, Any]:
 
 def _version(done: Completed) -> str:
     return done.stdout.strip().removeprefix("apptainer version ")
-
-
-def last_line(done: Completed) -> str:
-    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return lines[-1] if lines else f"exit code {done.returncode}"

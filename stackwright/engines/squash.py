@@ -1,29 +1,53 @@
-"""The fast way from an image to a SIF: the engine's own layers, read where they lie.
+"""From an image to a SIF without a copy of it: its files go into squashfs once, at their place in the SIF.
 
-Nothing is saved, unpacked or copied: 34 s for an image of 6.4 GB on two cores where `docker save` and
-`apptainer build` take minutes, and no disk but that of the result (twice, for a moment).
+Around them is put what Apptainer makes of the same image without files (a skeleton): environment, runscript,
+labels and OCI configuration are as it would write them.
 """
 
 from __future__ import annotations
 
 import io
-import tarfile
-from collections.abc import Mapping
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from stackwright.compression import Compression
 from stackwright.engines import docker as engine
-from stackwright.engines.apptainer import FASTEST_SQUASHFS, IMAGE, ensure, last_line
+from stackwright.engines import sif, stream
+from stackwright.engines.apptainer import IMAGE, Apptainer
 from stackwright.engines.archive import write_archive
-from stackwright.engines.docker import Docker, Job, Mount
-from stackwright.errors import ConvertError
-from stackwright.runner import Runner
+from stackwright.engines.docker import Docker, ImageMount, Job, Mount
+from stackwright.engines.made import last_line
+from stackwright.errors import ConvertError, EngineError
+from stackwright.runner import Completed, Runner
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "layers-to-sif.sh"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "image-to-squashfs.sh"
 OVERLAY = "overlay2"
 MOUNT_PAGE = 4000
 """Bytes that the kernel takes as options of a mount (one page), less those for our own."""
+
+OLDEST_SQUASHFS = (4, 6)
+"""squashfs-tools: the first whose sqfstar sets the owner of the root folder."""
+
+FULL = re.compile(r"(?i)no space left on device|out of space on output filesystem")
+"""What the kernel and mksquashfs say of a full disk."""
+
+SKELETON, WRITTEN = "skeleton.sif", "image.sif"
+
+
+class Way(StrEnum):
+    """How the image's files are read. The fastest first; the last one needs nothing of the engine."""
+
+    MOUNTED = "mounted by the engine"
+    LAYERS = "layers mounted as root"
+    STREAM = "streamed by the engine"
+    ARCHIVE = "saved as an archive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +56,81 @@ class Layers:
 
     folder: Path
     lower: str
-    architecture: str
-    archive: bytes
 
 
-def layers(docker: Docker, image: str) -> Layers | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Squashing:
+    """``found`` is the engine's description of ``image``; ``folder`` has the skeleton, and gets the SIF."""
+
+    docker: Docker
+    runner: Runner
+    apptainer: Apptainer
+    image: str
+    found: Mapping[str, Any]
+    folder: Path
+    compression: Compression
+    timeout: float
+
+    @property
+    def in_container(self) -> bool:
+        """A native apptainer may stand where its image cannot be made."""
+        return not self.apptainer.native or engine.image_exists(self.docker, IMAGE)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The arguments of the script after the way."""
+        return (str(sif.root_offset(self.folder / SKELETON)), *self.compression.options)
+
+
+def can(task: Squashing, way: Way) -> bool:
+    """Whether this way looks open, before anything is done. An archive can be made of any image."""
+    return way is Way.ARCHIVE or _WAYS[way].can(task)
+
+
+def squash(task: Squashing, way: Way) -> bool:
+    """Write ``WRITTEN`` into the task's folder; False where the engine refuses to begin.
+
+    It is not whole before the end. ConvertError, EngineError when it fails.
+    """
+    if not (task.folder / SKELETON).exists():
+        make_skeleton(task)
+    target = task.folder / WRITTEN
+    target.touch()  # by the user who shall own it: in a container it is written by root
+    target.chmod(0o755)
+    done = _WAYS[way].go(task)
+    if done.returncode == engine.CANNOT_START:
+        return False
+    if not done.ok:
+        raise ConvertError(_cause(done), place=str(target), hint="build.py doctor")
+    sif.put_around(task.folder / SKELETON, target, str(task.found["Architecture"]))
+    return True
+
+
+def make_skeleton(task: Squashing) -> None:
+    """The SIF that Apptainer makes of the image's configuration and one layer without a file."""
+    archive = task.folder / "image.tar"
+    names = ("Architecture", "Os", "Created", "Config")
+    settings = {name.lower(): task.found[name] for name in names}
+    with archive.open("wb") as file:
+        write_archive(file, io.BytesIO(bytes(10240)), settings, task.image)
+    words = ("build", "--force", "--disable-cache", SKELETON, f"docker-archive:{archive.name}")
+    done = task.apptainer(*words, cwd=task.folder, timeout=task.timeout)
+    if not done.ok:
+        raise ConvertError(last_line(done), place=task.image, hint="build.py doctor")
+    archive.unlink()
+
+
+# -- the ways ---------------------------------------------------------------------------------------
+
+
+def layers(docker: Docker, found: Mapping[str, Any]) -> Layers | None:
     """Where the image's layers lie; None where they cannot be had as folders of this machine."""
-    found = engine.inspect(docker, image)
-    if docker.driver != OVERLAY or not docker.host.startswith("unix://") or found is None:
+    if docker.driver != OVERLAY or not _is_here(docker):
         return None
     data: Mapping[str, str] = found.get("GraphDriver", {}).get("Data") or {}
     folders = [
         Path(part) for key in ("UpperDir", "LowerDir") for part in data.get(key, "").split(":") if part
     ]
-    root = Path(docker.root) / OVERLAY
     try:
         # The short names are the engine's own remedy for the length of a mount's options.
         lower = ":".join("l/" + (folder.parent / "link").read_text().strip() for folder in folders)
@@ -53,69 +138,114 @@ def layers(docker: Docker, image: str) -> Layers | None:
         return None
     if not folders or len(lower) > MOUNT_PAGE:
         return None
-    archive = _archive_of_configuration(found, image)
-    return Layers(folder=root, lower=lower, architecture=str(found["Architecture"]), archive=archive)
+    return Layers(folder=Path(docker.root) / OVERLAY, lower=lower)
 
 
-def squash(
-    runner: Runner,
-    docker: Docker,
-    image: str,
-    target: Path,
-    *,
-    mirror: str | None = None,
-    options: str = FASTEST_SQUASHFS,
-    timeout: float | None = None,
-) -> bool:
-    """Write the SIF of an image; False, and nothing written, where the layers cannot be read in place.
+def _is_here(docker: Docker) -> bool:
+    return docker.host.startswith("unix://")
 
-    ``target`` is not whole before the end: give it a temporary name. ConvertError when it fails.
-    """
-    found = layers(docker, image)
-    if found is None:
-        return False
-    ensure(runner, docker, mirror=mirror)
-    folder = target.resolve().parent
-    configuration = folder / f".{target.name}.tar"
-    configuration.write_bytes(found.archive)
-    job = _job(found, configuration, target.resolve(), options)
+
+def _can_be_mounted(task: Squashing) -> bool:
+    return _is_here(task.docker) and task.docker.release >= engine.MOUNTS_IMAGES and task.in_container
+
+
+def _mounted(task: Squashing) -> Completed:
+    image = ImageMount(image=str(task.found["Id"]), target="/image")
     try:
-        done = engine.run(docker, job, timeout=timeout)
-    finally:
-        configuration.unlink()
-    if not done.ok:
-        target.unlink(missing_ok=True)
-        target.with_name(f"{target.name}.squashfs").unlink(missing_ok=True)
-        raise ConvertError(last_line(done), place=str(target), hint="build.py doctor")
-    return True
+        return _contained(task, "mounted", images=(image,))
+    except EngineError as error:  # it is an experiment of the engine's
+        return Completed(argv=(), returncode=engine.CANNOT_START, stdout="", stderr=error.cause)
 
 
-def _job(found: Layers, configuration: Path, target: Path, options: str) -> Job:
-    script = "/layers-to-sif.sh"
-    words = (configuration, found.lower, target, found.architecture, *options.split())
-    return Job(
+def _has_layers(task: Squashing) -> bool:
+    return os.geteuid() == 0 and layers(task.docker, task.found) is not None and task.in_container
+
+
+def _of_layers(task: Squashing) -> Completed:
+    found = layers(task.docker, task.found)
+    assert found is not None, "_has_layers was asked"
+    env = (("LAYERS", found.lower), ("LAYERS_FOLDER", str(found.folder)))
+    seen = Mount(source=found.folder, target=str(found.folder))
+    return _contained(task, "layers", mounts=(seen,), env=env, privileged=True)
+
+
+def _can_be_streamed(task: Squashing) -> bool:
+    return (_is_here(task.docker) and task.in_container) or has_squashfs_tools(task.runner)
+
+
+def _streamed(task: Squashing) -> Completed:
+    pipe = task.folder / "stream"
+    os.mkfifo(pipe)
+    described = _by_script(task, "describe")
+    if not described.ok:
+        return described
+    of_apptainer = (task.folder / "added.pf").read_bytes()
+    wanted = stream.corrections(task.docker, task.runner, task.image, task.folder, of_apptainer)
+    image = str(task.found["Id"])
+    with ThreadPoolExecutor(1) as pool, engine.exported(task.docker, image) as chunks:
+        reader = pool.submit(_by_script, task, "stream")
+        stream.feed(stream.corrected(chunks, wanted), pipe, ended=reader.done)
+        return reader.result()
+
+
+def _by_script(task: Squashing, way: str) -> Completed:
+    """In a container, or with the host's own tools: neither needs anything of the engine's."""
+    if _is_here(task.docker) and task.in_container:
+        return _contained(task, way)
+    argv = ("sh", str(SCRIPT), way, *task.words)
+    return task.runner(argv, cwd=task.folder, timeout=task.timeout)
+
+
+def _contained(
+    task: Squashing,
+    way: str,
+    *,
+    mounts: tuple[Mount, ...] = (),
+    images: tuple[ImageMount, ...] = (),
+    env: tuple[tuple[str, str], ...] = (),
+    privileged: bool = False,
+) -> Completed:
+    script, folder = f"/{SCRIPT.name}", str(task.folder)
+    job = Job(
         image=IMAGE,
-        argv=("sh", script, *(str(word) for word in words)),
-        workdir=str(found.folder),
+        argv=("sh", script, way, *task.words),
+        workdir=folder,
         mounts=(
             Mount(source=SCRIPT, target=script),
-            Mount(source=found.folder, target=str(found.folder)),
-            Mount(source=target.parent, target=str(target.parent), read_only=False),
+            Mount(source=task.folder, target=folder, read_only=False),
+            *mounts,
         ),
-        env=(("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),),
+        images=images,
+        env=(("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), *env),
         network=False,
-        privileged=True,
+        privileged=privileged,
     )
+    return engine.run(task.docker, job, timeout=task.timeout)
 
 
-def _archive_of_configuration(found: Mapping[str, Any], image: str) -> bytes:
-    """A docker-archive of the image's configuration with one layer, which holds nothing but /tmp."""
-    buffer = io.BytesIO()
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        folder = tarfile.TarInfo("tmp")
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
-        tar.addfile(folder)
-    settings = {name.lower(): found[name] for name in ("Architecture", "Os", "Created", "Config")}
-    write_archive(buffer, layer, settings, image)
-    return buffer.getvalue()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    can: Callable[[Squashing], bool]
+    go: Callable[[Squashing], Completed]
+
+
+_WAYS: Mapping[Way, _How] = {
+    Way.MOUNTED: _How(can=_can_be_mounted, go=_mounted),
+    Way.LAYERS: _How(can=_has_layers, go=_of_layers),
+    Way.STREAM: _How(can=_can_be_streamed, go=_streamed),
+}
+"""All but the archive, of which Apptainer makes the whole SIF."""
+
+
+def has_squashfs_tools(runner: Runner) -> bool:
+    """Whether this machine has some that are new enough."""
+    if shutil.which("sqfstar") is None:
+        return False
+    found = re.match(r"sqfstar version (\d+)\.(\d+)", runner(["sqfstar", "-version"], timeout=20).stdout)
+    return found is not None and (int(found[1]), int(found[2])) >= OLDEST_SQUASHFS
+
+
+def _cause(done: Completed) -> str:
+    """The last line says that it failed; that the disk is full is said before."""
+    full = [line for line in done.stderr.splitlines() if FULL.search(line)]
+    return full[0] if full else last_line(done)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -115,6 +116,32 @@ def test_a_source_that_is_not_there_is_an_error(program: Apptainer, tmp_path: Pa
     with pytest.raises(ConvertError, match=r"absent\.tar"):
         program.build(tmp_path / "x.sif", f"docker-archive:{tmp_path}/absent.tar")
     assert not (tmp_path / "x.sif").exists()
+
+
+SPYTHON_BUILDS = """
+import sys
+from spython.main import Client
+print(Client.build(recipe=sys.argv[1], image=sys.argv[2], sudo=False, quiet=True))
+"""
+
+
+def test_a_failed_build_is_no_build_even_where_an_old_file_lies(program: Apptainer, tmp_path: Path) -> None:
+    """spython's Client.build gives back the path of whatever lies there: so it builds nothing here."""
+    old, recipe = tmp_path / "old.sif", tmp_path / "absent.tar"
+    old.write_text("the one of yesterday")
+    (tmp_path / "singularity").symlink_to(program.program)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, **program.environment(tmp_path)}
+    argv = [sys.executable, "-c", SPYTHON_BUILDS, f"docker-archive:{recipe}", str(old)]
+    said = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert said.returncode == 0, said.stderr
+    assert str(old) in said.stdout, "spython tells of a failed build now: it could be used"
+    with pytest.raises(ConvertError, match=r"absent\.tar") as caught:
+        program.build(old, f"docker-archive:{recipe}")
+    assert caught.value.place == str(old)
+    assert old.read_text() == "the one of yesterday"
+    with pytest.raises(ConvertError, match="no SIF"):
+        program.inspect(old)
 
 
 def test_the_shim_is_apptainer_for_a_person(sif: Path, docker: Docker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -9,16 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from stackwright import convert, host
+from stackwright.compression import DEFAULT
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
 from stackwright.engines.sif import require_whole
+from stackwright.engines.squash import WRITTEN, Squashing, Way
 from stackwright.errors import ConvertError, DiskError
 from stackwright.runner import Runner
 
@@ -52,9 +56,12 @@ def image(
 
 
 def to_sif(
-    image: str, target: Path, runner: Runner, docker: Docker, apptainer: Apptainer, size: int = SIZE
-) -> convert.Made:
-    return convert.to_sif(image, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=size)
+    image: str, target: Path, runner: Runner, docker: Docker, apptainer: Apptainer,
+    ways: tuple[Way, ...] = tuple(Way),
+) -> convert.Made:  # fmt: skip
+    return convert.to_sif(
+        image, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=SIZE, ways=ways
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +107,9 @@ def test_a_conversion_that_wrote_too_little_gives_nothing_out(
     image: str, sif: Path, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    def half(runner: Runner, docker: Docker, image: str, target: Path, **_: object) -> bool:
+    def half(task: Squashing, way: Way) -> bool:
         content = sif.read_bytes()
-        return bool(target.write_bytes(content[: len(content) // 2]))
+        return bool((task.folder / WRITTEN).write_bytes(content[: len(content) // 2]))
 
     monkeypatch.setattr(convert, "squash", half)
     with pytest.raises(ConvertError, match="cut short"):
@@ -125,20 +132,57 @@ def small_disk(tmp_path: Path, runner: Runner) -> Iterator[Path]:
     assert runner(["umount", folder]).ok
 
 
-@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("way", Way)
 def test_a_disk_that_gets_full_meanwhile(
-    in_place: bool, image: str, small_disk: Path, runner: Runner, docker: Docker, apptainer: Apptainer,
+    way: Way, image: str, small_disk: Path, runner: Runner, docker: Docker, apptainer: Apptainer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    if not in_place:
-        monkeypatch.setattr(convert, "layers", lambda *_: None)
+    monkeypatch.setattr(convert, "needed", lambda *_: 1)
     target = small_disk / "x.sif"
     target.write_text("the one of yesterday")
     with pytest.raises(DiskError, match="full") as caught:
-        to_sif(image, target, runner, docker, apptainer, size=1)
+        to_sif(image, target, runner, docker, apptainer, ways=(way,))
     assert caught.value.place == str(small_disk)
     assert target.read_text() == "the one of yesterday"
     assert [path.name for path in small_disk.iterdir()] == ["x.sif"]
+
+
+@pytest.mark.parametrize("room", [1, 2, 3])
+def test_several_at_once_do_not_exceed_the_disk(
+    room: int, image: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
+) -> None:
+    """Three conversions on a disk where only one may run at a time, and which has room for 1, 2 or 3 files.
+
+    Those that do not fit beside another wait for its end, and fail then if its file left too little.
+    """
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    need = convert.needed(Way.MOUNTED, SIZE, DEFAULT)
+    size = need + int((room - 0.5) * SIZE)
+    assert size < 2 * need
+    if not runner(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk]).ok:
+        pytest.skip("only root can mount a small disk")
+    said: list[str] = []
+
+    def row(number: int) -> convert.Made:
+        return convert.to_sif(
+            image, disk / f"row{number}" / "x.sif", docker=docker, runner=runner, apptainer=apptainer,
+            image_bytes=SIZE, ledger=disk / "room", say=said.append,
+        )  # fmt: skip
+
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            rows = [pool.submit(row, number) for number in range(3)]
+            failed = [error for one in rows if (error := one.exception())]
+        made = sorted(disk.glob("*/x.sif"))
+        assert len(made) == room, failed
+        assert all(isinstance(error, DiskError) and "needs" in error.cause for error in failed)
+        assert any("waits for the disk" in line for line in said)
+        for sif in made:
+            require_whole(sif)
+        assert [path for path in disk.glob("*/*") if path.name.startswith(convert.SCRATCH)] == []
+    finally:
+        assert runner(["umount", disk]).ok
 
 
 # -- kill -9 ----------------------------------------------------------------------------------------
@@ -148,27 +192,36 @@ import sys
 from pathlib import Path
 from stackwright import convert
 from stackwright.engines import apptainer, docker
+from stackwright.engines.squash import Way
 from stackwright.runner import Runner
 runner = Runner()
 engine = docker.find(runner)
 print("begin", flush=True)
 convert.to_sif(sys.argv[1], Path(sys.argv[2]), docker=engine, runner=runner, image_bytes=1,
-               apptainer=apptainer.find(runner, engine))
+               apptainer=apptainer.find(runner, engine), ways=(Way[sys.argv[3]],))
 """
 
 
-@pytest.mark.parametrize("meanwhile", [".image.sif.tar", "image.sif", "image.sif.squashfs"])
+KILLED = (
+    *((way, name) for way in (Way.MOUNTED, Way.LAYERS) for name in ("image.tar", "skeleton.sif", WRITTEN)),
+    *((Way.STREAM, name) for name in ("stream", "asked", WRITTEN)),
+    *((Way.ARCHIVE, name) for name in ("image.tar", WRITTEN)),
+)
+"""When: as soon as there is a file of this name; in the one that is written, something has to be."""
+
+
+@pytest.mark.parametrize(("way", "meanwhile"), KILLED, ids=lambda one: getattr(one, "name", one))
 def test_kill_9_leaves_the_old_file_and_the_next_conversion_works(
-    meanwhile: str, image: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
+    way: Way, meanwhile: str, image: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
 ) -> None:
     target = tmp_path / "x.sif"
     target.write_text("the one of yesterday")
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, image, target], stdout=subprocess.PIPE, cwd=ROOT
+        [sys.executable, "-c", PROGRAM, image, target, way.name], stdout=subprocess.PIPE, cwd=ROOT
     ) as child:
         assert child.stdout
         assert child.stdout.readline() == b"begin\n"
-        while child.poll() is None and not list(tmp_path.glob(f"{convert.SCRATCH}*/{meanwhile}")):
+        while child.poll() is None and not _reached(tmp_path, meanwhile):
             time.sleep(0.005)
         child.send_signal(signal.SIGKILL)
     assert child.returncode == -signal.SIGKILL, "it ended before it was killed: make the image larger"
@@ -177,6 +230,13 @@ def test_kill_9_leaves_the_old_file_and_the_next_conversion_works(
     made = to_sif(image, target, runner, docker, apptainer)
     assert made.bytes == target.stat().st_size
     assert [path.name for path in tmp_path.iterdir()] == ["x.sif"]
+
+
+def _reached(folder: Path, name: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.glob(f"{convert.SCRATCH}*/{name}"):
+            return name != WRITTEN or path.stat().st_size > 0
+    return False
 
 
 def _end_what_it_started(docker: Docker, runner: Runner, pid: int) -> None:

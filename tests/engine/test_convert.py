@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from stackwright import convert, host
+from stackwright.compression import compression
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
+from stackwright.engines import sif
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
+from stackwright.engines.squash import Way
 from stackwright.errors import ConvertError, DiskError, EngineError
 from stackwright.runner import Runner
+from stackwright.sign import file_sha256
 
 
 @pytest.fixture(scope="module")
@@ -30,22 +34,48 @@ def labelled(runner: Runner, docker: Docker, tiny: str, tmp_path_factory: pytest
     return name
 
 
-@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("way", Way)
 def test_it_opens_has_the_labels_and_runs(
-    in_place: bool, labelled: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    if not in_place:  # as with an engine whose folders cannot be read
-        monkeypatch.setattr(convert, "layers", lambda *_: None)
-    target = tmp_path / "x.sif"
+    way: Way, labelled: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
+) -> None:
+    target, said = tmp_path / "x.sif", list[str]()
     made = convert.to_sif(
-        labelled, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7
-    )
+        labelled, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7, ways=(way,),
+        say=said.append,
+    )  # fmt: skip
+    assert made.way is way
     assert target.stat().st_size == made.bytes
+    assert file_sha256(target) == made.sha256
+    assert f"of the image {way}) needs up to 0." in said[0], "the disk at the peak is stated"
     assert convert.labels(apptainer, target)["org.stackwright.row"] == "convert"
     done = convert.execute(apptainer, target, ("sh", "-c", "echo $MARK"), mounts=(), timeout=60)
     assert done.stdout.strip() == "42", done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["x.sif"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("zstd:1", 6), ("zstd:19", 6), ("gzip:1", 1), ("lz4", 5), ("none", None)]
+)
+@pytest.mark.parametrize("way", Way)
+def test_the_compression_is_the_one_that_was_asked_for(
+    name: str, code: int | None, way: Way, labelled: str, tmp_path: Path, runner: Runner, docker: Docker,
+    apptainer: Apptainer,
+) -> None:  # fmt: skip
+    """By the file system's own head: kind of compressor, and whether data is compressed (squashfs_fs.h)."""
+    target = tmp_path / "x.sif"
+    convert.to_sif(
+        labelled, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7, ways=(way,),
+        compression=compression(name),
+    )  # fmt: skip
+    with target.open("rb") as file:
+        file.seek(sif.root_offset(target))
+        head = file.read(96)
+    kind, flags = (int.from_bytes(head[at : at + 2], "little") for at in (20, 24))
+    uncompressed_data = bool(flags & 0b10)
+    assert uncompressed_data == (name == "none")
+    assert code is None or kind == code
+    done = convert.execute(apptainer, target, ("sh", "-c", "echo $MARK"), mounts=(), timeout=60)
+    assert done.stdout.strip() == "42", done.stderr
 
 
 def test_a_failure_leaves_the_old_file(
@@ -88,7 +118,7 @@ def test_what_a_killed_conversion_left_is_removed(
 def test_too_little_disk_is_said_before_anything_is_done(
     labelled: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
 ) -> None:
-    with pytest.raises(DiskError, match="the conversion needs"):
+    with pytest.raises(DiskError, match=r"the conversion .* needs"):
         convert.to_sif(
             labelled, tmp_path / "x.sif", docker=docker, runner=runner, apptainer=apptainer,
             image_bytes=10**18,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import json
 import os
 import shutil
-import socket
-import subprocess
-import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import small_repository
+from small_repository import ROOT
 
-from stackwright import convert, host, sign
+from stackwright import convert, host, phases, sign
+from stackwright.attest import keys
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
+from stackwright.engines import oci
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
 from stackwright.errors import ConvertError, SiteError
@@ -25,7 +24,8 @@ from stackwright.runner import Runner
 from stackwright.sign import Signer
 
 pytestmark = pytest.mark.engine
-CACHE = Path(__file__).resolve().parents[2] / "out" / "cache"
+
+ROW = "cuda12-torch"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_another_key_and_no_signature_are_refused(
         sign.verify(apptainer, tmp_path / "x.sif", ours.public)
 
 
-@pytest.mark.parametrize("content", [None, "no key", "public", "passphrase"])
+@pytest.mark.parametrize("content", [None, "no key", "public", "passphrase", "of cosign"])
 def test_what_is_no_private_key_is_said(
     content: str | None, ours: Signer, runner: Runner, tmp_path: Path
 ) -> None:
@@ -106,66 +106,40 @@ def test_what_is_no_private_key_is_said(
     elif content == "passphrase":
         argv: list[str | Path] = ["openssl", "pkey", "-in", ours.key, "-aes256", "-out", path]
         assert runner([*argv, "-passout", "pass:secret"]).ok
+    elif content == "of cosign":
+        path.write_text("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n")
     elif content:
         path.write_text(content)
     with pytest.raises(SiteError) as caught:
         sign.signer(path, runner)
+    assert ("cosign's own" in caught.value.cause) == (content == "of cosign")
     assert caught.value.place == str(path)
 
 
+# -- the site's key --------------------------------------------------------------------------------
+
+
+def test_the_command_signs_with_the_site_s_key_which_is_cosign_s_as_well(
+    ours: Signer, runner: Runner, docker: Docker, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    root = small_repository.make(tmp_path / "repository", (ROW,))
+    (root / ".venv").symlink_to(ROOT / ".venv")
+    site = tmp_path / "site.yaml"
+    site.write_text(f"signing_key: {ours.key}\n")
+    done = runner(
+        ["./build.py", "--site", site, "sif", ROW, "--sign", "--format", "json"], cwd=root, timeout=300
+    )
+    assert done.ok, done.stderr
+    (told,) = json.loads(done.stdout)["records"]
+    engine.remove(docker, told["image"]["reference"])
+    assert dict(told["tools"])[phases.SIGNED_BY] == ours.fingerprint
+    sign.verify(apptainer, root / told["sif"]["path"], ours.public)
+    cosign = oci.find("cosign", runner, docker, mirror=host.apt_mirror(runner))
+    with keys.loaded(ours.key, cosign) as key:
+        assert keys.keyid(key.public) == keys.keyid(ours.public)
+
+
 # -- through a registry -----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def registry_program(runner: Runner) -> Path:
-    """The distribution's docker-registry, taken out of its package: nothing is installed."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    program = CACHE / "docker-registry"
-    with (CACHE / "docker-registry.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.exists():
-            folder = CACHE / f"docker-registry-{os.getpid()}"
-            folder.mkdir()
-            done = runner(["apt-get", "download", "docker-registry"], cwd=folder)
-            assert done.ok, done.stderr
-            (package,) = folder.glob("*.deb")
-            assert runner(["dpkg-deb", "--extract", package, folder]).ok
-            (folder / "usr/bin/docker-registry").replace(program)
-            shutil.rmtree(folder)
-    return program
-
-
-@pytest.fixture
-def registry(registry_program: Path, docker: Docker, runner: Runner, tmp_path: Path) -> Iterator[str]:
-    """HOST:PORT of a registry that lives as long as the test, where a container of the engine reaches it."""
-    shown = runner(
-        docker.command("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
-    )
-    gateway = shown.stdout.strip()
-    with socket.socket() as free:
-        free.bind((gateway, 0))
-        port = free.getsockname()[1]
-    config = tmp_path / "config.yml"
-    config.write_text(
-        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}\n"
-        f"http: {{addr: '{gateway}:{port}'}}\n"
-    )
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen([registry_program, "serve", config], stdout=log, stderr=log)
-    try:
-        for _ in range(100):
-            with (
-                contextlib.suppress(OSError),
-                urllib.request.urlopen(f"http://{gateway}:{port}/v2/") as answer,
-            ):
-                assert answer.status == 200
-                break
-            assert process.poll() is None, (tmp_path / "log").read_text()
-            time.sleep(0.1)
-        yield f"{gateway}:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 def test_pushed_pulled_and_verified(

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
 from image_facts import docker_facts, stack
 
-from stackwright import definitions
-from stackwright.compare import COMPARED, Difference, differences
-from stackwright.convert import Made
-from stackwright.errors import BuildError
-from stackwright.model import Check, Outcome, Tier, Verdict
+from stackwright.compare import COMPARED, differences
 
 FACTS = docker_facts(stack())
 
@@ -50,7 +45,16 @@ def test_what_one_of_them_lacks_is_seen() -> None:
 
 def test_who_runs_it_is_no_difference() -> None:
     assert differences(FACTS, changed("system", "user", to={"uid": 0})) == ()
-    assert differences(FACTS, changed("system", "environment", to={"LD_LIBRARY_PATH": "/x"})) == ()
+    environment = {**FACTS["system"]["environment"], "LD_LIBRARY_PATH": "/x"}
+    assert differences(FACTS, changed("system", "environment", to=environment)) == ()
+
+
+def test_a_driver_that_is_lent_has_another_folder_each_time() -> None:
+    path = ("link", "modules", "horovod.torch", "mapped", "libcuda")
+    one = changed(*path, to=["/tmp/driver-28ehm_b8/libcuda.so.1"])
+    assert differences(one, changed(*path, to=["/tmp/driver-d1_r7fs3/libcuda.so.1"])) == ()
+    assert len(differences(one, changed(*path, to=["/usr/lib/libcuda.so.1"]))) == 1
+    assert len(differences(one, changed(*path, to=["/tmp/driver-d1_r7fs3/libnvml.so.1"]))) == 1
 
 
 def test_the_cmake_of_another_day_is_explained() -> None:
@@ -67,27 +71,17 @@ def test_most_of_what_is_compared_is_in_the_facts() -> None:
     assert tops <= set(FACTS)
 
 
-def native(*found: Difference, outcome: Outcome = Outcome.PASSED) -> definitions.Native:
-    check = Check(id="link.x", tier=Tier.LINK, why="", outcome=outcome, detail="seen")
-    return definitions.Native(
-        row="r", path=Path("/out/r.def.sif"), made=Made(bytes=10**9, sha256="0" * 64),
-        verdict=Verdict(world="sif", checks=(check,)), differences=found,
-    )  # fmt: skip
+def test_the_labels_are_compared_and_the_key_of_an_image_is_its_own() -> None:
+    """Docker tells them in its description of the image, a SIF in its own."""
+    of_image = {"org.stackwright.row": "r", "org.stackwright.key": "k", "com.other": "x"}
+    image = {**FACTS, "image": {"Config": {"Labels": of_image}}}
+    sif = {**FACTS, "labels": {"org.stackwright.row": "q", "org.label-schema.build-arch": "amd64"}}
+    key, row = differences(image, sif)
+    assert (key.path, key.other, bool(key.why)) == ("labels/org.stackwright.key", None, True)
+    assert (row.path, row.one, row.other, row.why) == ("labels/org.stackwright.row", "r", "q", "")
 
 
-def test_a_failed_check_and_an_unexplained_difference_are_errors() -> None:
-    explained = Difference(path="a", one=1, other=2, why="because")
-    assert definitions.problem(native(explained)) is None
-    for bad in (native(Difference(path="a", one=1, other=2)), native(outcome=Outcome.FAILED)):
-        found = definitions.problem(bad)
-        assert found
-        assert found.exit_code == 8
-
-
-def test_the_report_says_tiers_differences_and_errors() -> None:
-    text = definitions.report([native()], [], "text")
-    assert "1.00 GB" in text
-    assert "link passed, built not run" in text
-    document = definitions.document([native()], [BuildError("no", place="r")])
-    assert document["sifs"][0]["tiers"]["link"] == "passed"
-    assert document["errors"] == [{"exit_code": 7, "place": "r", "cause": "no"}]
+def test_what_the_image_sets_is_compared() -> None:
+    environment = {**FACTS["system"]["environment"], "NVIDIA_REQUIRE_CUDA": "cuda>=1.0"}
+    (found,) = differences(FACTS, changed("system", "environment", to=environment))
+    assert (found.path, found.why) == ("system/environment/NVIDIA_REQUIRE_CUDA", "")

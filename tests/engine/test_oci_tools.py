@@ -1,0 +1,54 @@
+"""skopeo, oras and cosign answer, on a host that has none of them, and reach a registry with a login."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from registry_server import PASSWORD, StartRegistry
+
+from stackwright import host
+from stackwright.engines import oci
+from stackwright.engines.docker import Docker
+from stackwright.runner import Runner
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.mark.parametrize("name", get_args(oci.Name))
+def test_each_says_its_version(name: oci.Name, runner: Runner, docker: Docker) -> None:
+    tool = oci.find(name, runner, docker, mirror=host.apt_mirror(runner))
+    assert tool("version" if name != "skopeo" else "--version", timeout=60).ok
+
+
+def test_a_file_goes_to_a_registry_with_a_login_and_back(
+    start_registry: StartRegistry, runner: Runner, docker: Docker, tmp_path: Path
+) -> None:
+    server = start_registry()
+    assert server.ca
+    oras = oci.find("oras", runner, docker, mirror=host.apt_mirror(runner))
+    config = server.docker_config(tmp_path / "docker")
+    env = {"DOCKER_CONFIG": str(config), "SSL_CERT_FILE": str(server.ca)}
+    (tmp_path / "x").write_text("what is sent")
+    folders = (tmp_path, server.ca.parent)
+    name = f"{server.address}/files:1"
+    sent = f"{tmp_path}/x:text/plain"
+    done = oras("push", "--disable-path-validation", name, sent, folders=folders, env=env)
+    assert done.ok, done.stderr
+    assert PASSWORD not in " ".join(done.argv)
+    assert server.tags("files") == ["1"]
+    (tmp_path / "x").unlink()
+    assert oras("pull", "--allow-path-traversal", name, folders=folders, env=env).ok
+    assert (tmp_path / "x").read_text() == "what is sent"
+    refused = oras("pull", name, env={"SSL_CERT_FILE": str(server.ca)}, folders=(server.ca.parent,))
+    assert not refused.ok and "basic credential not found" in refused.stderr
+
+
+def test_stdin_reaches_it(runner: Runner, docker: Docker, tmp_path: Path) -> None:
+    cosign = oci.find("cosign", runner, docker, mirror=host.apt_mirror(runner))
+    env = {"COSIGN_PASSWORD": "p"}
+    done = cosign("generate-key-pair", "--output-key-prefix", tmp_path / "k", folders=(tmp_path,), env=env)
+    assert done.ok, done.stderr
+    blob = ("sign-blob", "--tlog-upload=false", "--key", tmp_path / "k.key", "--yes", "-")
+    assert cosign(*blob, folders=(tmp_path,), env=env, stdin="text").ok
