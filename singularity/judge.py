@@ -8,6 +8,7 @@ Usage: judge.py FOLDER EXTENSION…
 import glob
 import json
 import os
+import re
 import sys
 
 NEEDED = ("mpi_built", "nccl_built")
@@ -37,9 +38,23 @@ def static(facts):
     row = json.loads(facts["system"]["row"] or "{}")
     packages = facts["system"]["python_packages"]
     for name, version in sorted(dict(row["frameworks"], horovod=row["horovod"]).items()):
-        shipped = packages.get(name, "none")
+        shipped = packages.get(name) or of_cuda(name, packages)
         if shipped.partition("+")[0] != version.partition("+")[0]:
             yield "system: the row says %s %s, and %s is there" % (name, version, shipped)
+
+
+def of_cuda(name, packages):
+    """The version of the package that has CUDA's release in its name, as MXNet's: mxnet-cu112."""
+    found = [version for package, version in packages.items() if re.fullmatch(name + r"-cu\d+", package)]
+    return found[0] if found else "none"
+
+
+def fabric(facts):
+    found = facts["fabric"]
+    libraries = dict(found["providers"], **found["ucx"]["modules"], **{"libibverbs.so.1": found["verbs"]})
+    for name, error in sorted(libraries.items()):
+        if error:
+            yield "fabric: %s does not load: %s" % (name, error)
 
 
 def built(facts, extensions):
@@ -52,10 +67,10 @@ def built(facts, extensions):
 
 def wrong(facts, extensions):
     found = [one for name in sorted(facts) for one in errors(facts[name], name)]
-    missing = [name for name in ("files", "system", "link") if name not in facts]
+    missing = [name for name in ("files", "system", "link", "fabric") if name not in facts]
     if missing:
         return [*found, "no facts of %s" % ", ".join(missing)]
-    return found or list(static(facts)) + list(built(facts, extensions))
+    return found or [*static(facts), *fabric(facts), *built(facts, extensions)]
 
 
 def main(folder, extensions):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from stackwright import host
 from stackwright.causes import known_cause
-from stackwright.convert import Made, finish, scratch_for
+from stackwright.compression import DEFAULT, Compression
+from stackwright.convert import scratch_folder
 from stackwright.definition import file_name
 from stackwright.engines import docker as engine
-from stackwright.engines.apptainer import FASTEST_SQUASHFS, IMAGE, Apptainer
+from stackwright.engines.apptainer import IMAGE, Apptainer, squashfs_arguments
 from stackwright.engines.archive import write_archive
 from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.errors import BuildError, SiteError
@@ -21,15 +24,19 @@ from stackwright.host import Site
 from stackwright.model import Recipe, Stack
 from stackwright.providers import PROVIDERS, Means
 from stackwright.providers.debian import bootstrap
-from stackwright.render import labels, write
+from stackwright.render import write
+from stackwright.room import claimed, require
 from stackwright.rules import tables
 from stackwright.runner import Completed, Runner
-from stackwright.sign import Signer
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "build-definition.sh"
-NEEDS = 40 * 10**9
-"""Bytes at the peak: Apptainer keeps the files of all stages until the end (an estimate)."""
+NEEDS = 30 * 10**9
+"""Bytes at the peak, when the last stage is packed: Apptainer keeps the files of all stages until the end.
 
+24 GB were measured for cuda12-torch; other frameworks are up to 6 GB larger (an estimate).
+"""
+
+WHAT = "building from a definition file"
 TIMEOUT = 4 * 3600
 SHOWN_TAIL = 12
 OF_APPTAINER = re.compile(r"INFO: |WARNING: |FATAL: +While performing build|\+ |.* warn rootless\{")
@@ -37,7 +44,8 @@ OF_APPTAINER = re.compile(r"INFO: |WARNING: |FATAL: +While performing build|\+ |
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def build_definition(
+@contextlib.contextmanager
+def built(
     stack: Stack,
     recipe: Recipe,
     target: Path,
@@ -47,28 +55,37 @@ def build_definition(
     docker: Docker | None,
     site: Site,
     needs: int = NEEDS,
-    signer: Signer | None = None,
-) -> Made:
-    """Build as an ordinary user; what lies under ``target`` is always whole, and the log beside it.
+    compression: Compression = DEFAULT,
+    ledger: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Path]:
+    """Build as an ordinary user: a SIF beside ``target``, gone after the block unless ``finish`` names it.
 
-    BuildError, DiskError, SiteError, ConvertError: it is the old file.
+    What lies under ``target`` is not touched; the log lies beside it. BuildError, DiskError, SiteError.
     """
-    with scratch_for(target, needs, "building from a definition file") as scratch:
-        context, unverified = scratch / "context", scratch / "built.sif"
+    if not apptainer.native:
+        assert docker is not None, "an apptainer that is not native runs in it"
+        require(Path(docker.root), needs, WHAT)
+    with (
+        scratch_folder(target, WHAT) as scratch,
+        claimed(scratch, needs, what=WHAT, ledger=ledger, say=say),
+    ):
+        context, sif = scratch / "context", scratch / "built.sif"
         lay_out(recipe, context, site, stack)
         arguments = base_arguments(stack, context, docker=docker, runner=runner, site=site)
         name = file_name(stack)
-        words = (*_options(arguments), name)
+        words = (*_options(arguments, compression), name)
         if apptainer.native:
-            done = _natively(apptainer, context, unverified, words)
+            done = _natively(apptainer, context, sif, words)
         else:
-            assert docker is not None, "an apptainer that is not native runs in it"
-            done = _in_container(docker, site, context, unverified, words)
+            assert docker is not None
+            done = _in_container(docker, site, context, sif, words)
         log = target.with_suffix(".log")
         log.write_text(done.stdout + done.stderr)
         if not done.ok:
             raise _failure(f"{stack.id}: {name}", done, log)
-        return finish(unverified, target, apptainer=apptainer, wanted=dict(labels(stack)), signer=signer)
+        shutil.rmtree(context)
+        yield sif
 
 
 def lay_out(recipe: Recipe, context: Path, site: Site, stack: Stack) -> None:
@@ -122,9 +139,9 @@ def _debian_archive(stack: Stack, target: Path, *, runner: Runner, mirror: str) 
     tar.unlink()
 
 
-def _options(arguments: Sequence[str]) -> tuple[str, ...]:
+def _options(arguments: Sequence[str], compression: Compression) -> tuple[str, ...]:
     given = (word for argument in arguments for word in ("--build-arg", argument))
-    return ("--force", "--mksquashfs-args", FASTEST_SQUASHFS, *given)
+    return ("--force", *squashfs_arguments(compression), *given)
 
 
 def _natively(apptainer: Apptainer, context: Path, sif: Path, words: Sequence[str]) -> Completed:

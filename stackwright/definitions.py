@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stackwright import convert, host
+from stackwright import __version__, convert, host, native, record
 from stackwright.build import row_lock
 from stackwright.compare import Difference, differences
-from stackwright.convert import Made
-from stackwright.defbuild import build_definition
+from stackwright.compression import DEFAULT, Compression
+from stackwright.defbuild import built
 from stackwright.definition import render_definition
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
@@ -20,13 +21,19 @@ from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
 from stackwright.errors import EngineError, StackwrightError, VerdictError
 from stackwright.host import Site
-from stackwright.model import Tier, Verdict
-from stackwright.probe import gather, probe_image
+from stackwright.model import Recipe, Tier, Verdict
+from stackwright.native import Native
+from stackwright.phases import SIGNED_BY
+from stackwright.pipeline import checks_digest
+from stackwright.probe import agreement, gather, probe_image
 from stackwright.project import Plan, Planned, Project, sources
+from stackwright.record import SifFile
+from stackwright.render import labels
 from stackwright.runner import Completed, Runner
 from stackwright.sign import Signer
 
 NO_GPU = "a SIF of a definition file is proven on the CPU; ./build.py run asks for a GPU"
+FACTS = "sif-of-definition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +46,12 @@ class Means:
     site: Site
     say: Callable[[str], None]
     signer: Signer | None
+    compression: Compression = DEFAULT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Native:
-    """``differences`` from the facts of the row's Docker image; None where those are not there."""
-
-    row: str
-    path: Path
-    made: Made
-    verdict: Verdict
-    differences: tuple[Difference, ...] | None
-
-
-def _find_means(runner: Runner, say: Callable[[str], None], signer: Signer | None) -> Means:
+def find_means(
+    runner: Runner, say: Callable[[str], None], signer: Signer | None, compression: Compression = DEFAULT
+) -> Means:
     """EngineError where there is neither an apptainer nor an engine to run one in."""
     site = host.site(runner)
     docker: Docker | None = None
@@ -61,93 +60,153 @@ def _find_means(runner: Runner, say: Callable[[str], None], signer: Signer | Non
     except EngineError as error:
         say(f"no engine: {error.cause}; a native apptainer needs none")
     found = apptainers.find(runner, docker, mirror=site.mirror)
-    return Means(apptainer=found, docker=docker, runner=runner, site=site, say=say, signer=signer)
+    return Means(
+        apptainer=found, docker=docker, runner=runner, site=site, say=say, signer=signer,
+        compression=compression,
+    )  # fmt: skip
 
 
-def work(
-    project: Project, plan: Plan, *, runner: Runner, say: Callable[[str], None], signer: Signer | None
-) -> tuple[list[Native], list[StackwrightError]]:
-    """Each row to its end, whatever happens to another. EngineError at once where nothing can build them."""
-    means = _find_means(runner, say, signer)
+def work(project: Project, plan: Plan, means: Means) -> tuple[list[Native], list[StackwrightError]]:
+    """Each row to its end, whatever happens to another."""
     made: list[Native] = []
     errors: list[StackwrightError] = []
     for row in plan.rows:
-        try:
-            made.append(_one(project, row, means))
-        except StackwrightError as error:
-            errors.append(error)
-    return made, errors + [wrong for one in made if (wrong := problem(one))]
+        with row_lock(project.out / row.stack.id, means.say):
+            one, error = _one(project, row, means)
+            native.write(one, project.records)
+        made.append(one)
+        errors += [error] if error else []
+    return made, errors
 
 
-def _one(project: Project, row: Planned, means: Means) -> Native:
+def _one(project: Project, row: Planned, means: Means) -> tuple[Native, StackwrightError | None]:
+    recipe = render_definition(row.stack, sources(project))
+    now = record.utc(datetime.now(UTC))
+    one = Native(
+        row=row.stack.id, key=row.recipe.key, definition=recipe.key, started=now, finished=now,
+        tools=_tools(project, means), host=record.this_host(),
+    )  # fmt: skip
+    known = next((old for old in native.newest(project.records).natives if old.row == one.row), None)
+    try:
+        if known and _still_good(project, known, one):
+            means.say(f"{one.row}: unchanged; compared with the facts of the image anew")
+            one = _compared_anew(project, row, known)
+        else:
+            one = _made(project, row, recipe, means, one)
+        error: StackwrightError | None = problem(one)
+    except StackwrightError as stopped:
+        error = stopped
+    reason = error.cause.splitlines()[0] if error else ""
+    return replace(one, finished=record.utc(datetime.now(UTC)), reason=reason), error
+
+
+def _tools(project: Project, means: Means) -> tuple[tuple[str, str], ...]:
+    signed = ((SIGNED_BY, means.signer.fingerprint),) if means.signer else ()
+    checks = ("checks", checks_digest(project.root))
+    return (("stackwright", __version__), ("apptainer", means.apptainer.version), checks, *signed)
+
+
+def _still_good(project: Project, known: Native, wanted: Native) -> bool:
+    """Whether the file that is there is what a build would make, proven by the checks of today."""
+    if known.reason or known.sif is None:
+        return False
+    had, asked = dict(known.tools), dict(wanted.tools)
+    if any(had.get(name) != asked[name] for name in ("checks", SIGNED_BY) if name in asked):
+        return False
+    path = project.out.parent / known.sif.path
+    same = (known.key, known.definition) == (wanted.key, wanted.definition)
+    return same and path.is_file() and path.stat().st_size == known.sif.bytes
+
+
+def _compared_anew(project: Project, row: Planned, known: Native) -> Native:
+    """The image may have been built, or probed, since then."""
+    facts = project.folder(row.recipe) / "facts"
+    one = replace(known, differences=_differences(facts / "docker", gather(facts / FACTS)))
+    if known.sif and problem(one):
+        path = Path(known.sif.path)
+        bad = path.with_name(f"{row.stack.id}.def.failed.sif")
+        (project.out.parent / path).replace(project.out.parent / bad)
+        one = replace(one, sif=replace(known.sif, path=str(bad)))
+    return one
+
+
+def _made(project: Project, row: Planned, recipe: Recipe, means: Means, one: Native) -> Native:
+    """Only a file that passed gets its name. One that did not is kept, to look into, and named so."""
     folder = project.folder(row.recipe)
-    target = folder / f"{row.stack.id}.def.sif"
-    with row_lock(project.out / row.stack.id, means.say):
-        means.say(f"{row.stack.id}: building {target} from its definition file")
-        made = build_definition(
-            row.stack, render_definition(row.stack, sources(project)), target,
-            apptainer=means.apptainer, runner=means.runner, docker=means.docker, site=means.site,
-            signer=means.signer,
+    good, bad = (folder / f"{row.stack.id}.{name}.sif" for name in ("def", "def.failed"))
+    means.say(f"{row.stack.id}: building {good} from its definition file")
+    began = time.monotonic()
+    with built(
+        row.stack, recipe, good, apptainer=means.apptainer, runner=means.runner, docker=means.docker,
+        site=means.site, compression=means.compression, ledger=project.room, say=means.say,
+    ) as sif:  # fmt: skip
+        bad.unlink(missing_ok=True)
+        probing = time.monotonic()
+        facts, verdict = _prove(project, row, sif, means)
+        ended = time.monotonic()
+        one = replace(
+            one, build_seconds=round(probing - began, 1), probe_seconds=round(ended - probing, 1),
+            verdict=verdict, differences=_differences(folder / "facts" / "docker", facts),
         )  # fmt: skip
-        facts, verdict = _prove(project, row, target, means.apptainer, folder)
-    of_image = folder / "facts" / "docker"
-    found = differences(gather(of_image), facts) if of_image.is_dir() else None
-    return Native(row=row.stack.id, path=target, made=made, verdict=verdict, differences=found)
+        target, signer = (bad, None) if problem(one) else (good, means.signer)
+        wanted = dict(labels(row.stack))
+        made = convert.finish(sif, target, apptainer=means.apptainer, wanted=wanted, signer=signer)
+    path = str(target.relative_to(project.out.parent))
+    return replace(one, sif=SifFile(path=path, bytes=made.bytes, sha256=made.sha256))
 
 
-def _prove(
-    project: Project, row: Planned, sif: Path, apptainer: Apptainer, folder: Path
-) -> tuple[Mapping[str, Any], Verdict]:
+def _differences(of_image: Path, facts: Mapping[str, Any]) -> tuple[Difference, ...] | None:
+    if not of_image.is_dir():
+        return None
+    return tuple(native.shortened(found) for found in differences(gather(of_image), facts))
+
+
+def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Mapping[str, Any], Verdict]:
+    apptainer, facts = means.apptainer, project.folder(row.recipe) / "facts" / FACTS
+    not_run = {Tier.GPU: NO_GPU}
+
     def execute(
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
         return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout)
 
     probed = probe_image(
-        row.stack, world="sif", execute=execute, probes=project.root / "probes",
-        folder=folder / "facts" / "sif-of-definition", labels=convert.labels(apptainer, sif),
-        not_run={Tier.GPU: NO_GPU},
+        row.stack, world="sif", execute=execute, probes=project.root / "probes", folder=facts,
+        labels=convert.labels(apptainer, sif), not_run=not_run,
     )  # fmt: skip
-    return probed.facts, probed.verdict
+    check = agreement(
+        means.runner, row.stack, tests=project.root / "tests" / "images", facts=facts, world="sif",
+        junit=facts.with_suffix(".xml"), not_run=not_run, witness=convert.witness(apptainer, sif),
+    )  # fmt: skip
+    return probed.facts, replace(probed.verdict, checks=(*probed.verdict.checks, check))
 
 
 def problem(one: Native) -> VerdictError | None:
     """What is wrong with a SIF that was built: checks that failed, and differences without a reason."""
-    failed = [f"{check.tier}: {check.id}: {check.detail}" for check in one.verdict.failed]
-    failed += [f"not as in the image: {found}" for found in one.differences or () if not found.why]
-    if not failed:
-        return None
-    lines = "".join(f"\n  {line}" for line in failed)
-    hint = f"the facts lie in {one.path.parent / 'facts'}"
-    return VerdictError(
-        f"{len(failed)} checks failed{lines}", place=f"{one.row} ({one.path.name})", hint=hint
+    failed = (
+        [f"{check.tier}: {check.id}: {check.detail}" for check in one.verdict.failed] if one.verdict else []
     )
+    unexplained = [f"not as in the image: {found}" for found in one.differences or () if not found.why]
+    if not failed and not unexplained:
+        return None
+    counts = (("checks failed", failed), ("unexplained differences from the image", unexplained))
+    told = ", ".join(f"{what}: {len(lines)}" for what, lines in counts if lines)
+    lines = "".join(f"\n  {line}" for line in (*failed, *unexplained))
+    return VerdictError(
+        f"{told}{lines}", place=f"{one.row} (definition file)",
+        hint=f"the file is kept as {one.row}.def.failed.sif, its facts in facts/{FACTS}",
+    )  # fmt: skip
 
 
 def summary(one: Native) -> str:
-    tiers = ", ".join(f"{tier} {one.verdict.tier(tier)}" for tier in Tier)
-    compared = (
-        "not compared: the image's facts are not there" if one.differences is None
-        else f"{len(one.differences)} differences from the image"
-    )  # fmt: skip
-    return f"{one.path}: {one.made.bytes / 1e9:.2f} GB; {tiers}; {compared}"
-
-
-def report(made: Sequence[Native], errors: Sequence[StackwrightError], form: str) -> str:
-    """A line for each file, or one JSON document."""
-    if form == "json":
-        return json.dumps(document(made, errors), indent=2, sort_keys=True)
-    return "\n".join(summary(one) for one in made)
+    if one.sif is None or one.verdict is None:
+        return f"{one.row}: no SIF was built from its definition file: {one.reason}"
+    verdict = one.verdict
+    tiers = ", ".join(f"{tier} {verdict.tier(tier)}" for tier in Tier)
+    return f"{one.sif.path}: {one.sif.bytes / 1e9:.2f} GB; {tiers}; {one.compared}"
 
 
 def document(made: Sequence[Native], errors: Sequence[StackwrightError]) -> dict[str, Any]:
-    sifs = [
-        {
-            "row": one.row, "path": str(one.path), "bytes": one.made.bytes, "sha256": one.made.sha256,
-            "tiers": {str(tier): str(one.verdict.tier(tier)) for tier in Tier},
-            "differences": None if one.differences is None else [asdict(each) for each in one.differences],
-        }
-        for one in made
-    ]  # fmt: skip
+    """The answer as JSON."""
     told = [{"exit_code": one.exit_code, "place": one.place, "cause": one.cause} for one in errors]
-    return {"version": 1, "sifs": sifs, "errors": told}
+    return {"version": 1, "definitions": [native.as_json(one) for one in made], "errors": told}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cut_down
 import pytest
 
-from stackwright import convert, host, render
-from stackwright.convert import Made
-from stackwright.defbuild import base_arguments, build_definition, lay_out
+from stackwright import convert, definitions, host, native, render
+from stackwright.convert import Made, finish
+from stackwright.defbuild import base_arguments, built, lay_out
 from stackwright.definition import render_definition
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
@@ -19,11 +25,15 @@ from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.archive import write_archive
 from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.errors import BuildError, DiskError
+from stackwright.host import Site
+from stackwright.project import Plan, Planned, Project
 from stackwright.render import Sources
 from stackwright.runner import Runner
 
 pytestmark = pytest.mark.engine
 Build = Callable[[Path, Sources], Made]
+PLANTED = "planted.site.example"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +42,31 @@ def apptainer(runner: Runner, docker: Docker) -> Apptainer:
 
 
 @pytest.fixture(scope="module")
-def build(runner: Runner, docker: Docker, apptainer: Apptainer) -> Build:
+def site(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """This host's, and on top of each setting something to look for that does no harm."""
+    folder, own = tmp_path_factory.mktemp("site"), host.site(runner)
+    argv: list[str | Path] = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "9"]
+    argv += ["-subj", f"/CN={PLANTED}", "-keyout", folder / "key", "-out", folder / "ca"]
+    assert runner(argv).ok
+    planted = (folder / "ca").read_text()
+    (folder / "ca").write_text((own.ca.read_text() if own.ca else "") + planted)
+    pip = {**dict(own.pip), "trusted-host": f"{dict(own.pip).get('trusted-host', '')} {PLANTED}".strip()}
+    proxies = {**dict(own.proxies), "no_proxy": f"{dict(own.proxies).get('no_proxy', '')},{PLANTED}"}
+    (folder / "planted").write_text(planted.splitlines()[2])
+    return replace(own, ca=folder / "ca", pip=tuple(pip.items()), proxies=tuple(proxies.items()))
+
+
+@pytest.fixture(scope="module")
+def build(runner: Runner, docker: Docker, apptainer: Apptainer, site: Site) -> Build:
     def run(target: Path, sources: Sources) -> Made:
         row = cut_down.row()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(render, "_packages", lambda *_: cut_down.PACKAGES)
             recipe = render_definition(row, sources)
-        return build_definition(
-            row, recipe, target, apptainer=apptainer, runner=runner, docker=docker,
-            site=host.site(runner), needs=10**9,
-        )  # fmt: skip
+        with built(
+            row, recipe, target, apptainer=apptainer, runner=runner, docker=docker, site=site, needs=10**9,
+        ) as unproven:  # fmt: skip
+            return finish(unproven, target, apptainer=apptainer, wanted=dict(render.labels(row)))
 
     return run
 
@@ -80,6 +105,73 @@ def test_what_a_person_starts(sif: Path, apptainer: Apptainer) -> None:
     assert apptainer("inspect", "--startscript", sif, folders=(sif.parent,)).stdout.count("sshd-as-user") == 1
 
 
+INSTANCE = """
+cd "$HOME"
+apptainer exec --no-privs /in/it.sif ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519 || exit
+cp .ssh/id_ed25519.pub .ssh/authorized_keys
+apptainer instance start --no-privs /in/it.sif node 2345 || exit
+ask='ssh -p 2345 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR'
+for try in 1 2 3 4 5 6 7 8 9 10; do
+    apptainer exec --no-privs /in/it.sif $ask 127.0.0.1 'echo by ssh: $(id -u) $(command -v tini)' && break
+    sleep 0.5
+done
+echo instances: $(apptainer instance list --json | tr -d ' \\n')
+apptainer exec instance://node sh -c 'echo inside: $VIRTUAL_ENV $(tr "\\0" " " < /proc/1/cmdline)'
+apptainer instance stop node || exit
+echo left: $(apptainer instance list --json | tr -d ' \\n')
+apptainer exec --no-privs /in/it.sif $ask 127.0.0.1 true && echo it still answers || echo gone
+"""
+
+
+def test_an_instance_starts_answers_by_ssh_and_stops(sif: Path, docker: Docker) -> None:
+    """By an ordinary user: mpirun's way to another node. The port and the keys are those of the user."""
+    become = (
+        "useradd --create-home --uid 1000 user && install -d -o user -m 700 ~user/.ssh && chmod 666 /dev/fuse"
+        " && exec setpriv --reuid user --regid user --init-groups"
+    )
+    job = Job(
+        image=apptainers.IMAGE,
+        argv=("bash", "-c", f'{become} env HOME=/home/user bash -c "$0"', INSTANCE),
+        mounts=(Mount(source=sif, target="/in/it.sif"),),
+        env=(("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),),
+        privileged=True,
+    )
+    done = engine.run(docker, job, timeout=300)
+    said = done.stdout.splitlines()
+    assert "by ssh: 1000 /usr/bin/tini" in said, done.stderr
+    (listed,) = (line for line in said if line.startswith("instances: "))
+    assert [one["instance"] for one in json.loads(listed[11:])["instances"]] == ["node"]
+    assert any(line.startswith("inside: /opt/stack ") for line in said)
+    assert said[-2:] == ['left: { "instances":[]}', "gone"]
+
+
+def test_a_file_that_failed_its_probes_does_not_get_its_name(
+    sif: Path, runner: Runner, docker: Docker, apptainer: Apptainer, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The stand-in for PyTorch fails them. It is not built a second time: that is what is replaced."""
+
+    @contextlib.contextmanager
+    def built_already(*_: Any, **__: Any) -> Iterator[Path]:
+        yield Path(shutil.copy(sif, tmp_path / "built.sif"))
+
+    monkeypatch.setattr(definitions, "built", built_already)
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path / "out")
+    row = Planned(stack=cut_down.row(), recipe=render.render(cut_down.row(), cut_down.SMALL))
+    folder = project.folder(row.recipe)
+    folder.mkdir(parents=True)
+    (folder / "cut-down.def.sif").write_text("the one of yesterday")
+    means = definitions.find_means(runner, lambda text: None, None)
+    (one,), (error,) = definitions.work(project, Plan(rows=(row,), rejections=()), means)
+    assert error.exit_code == 8
+    assert one.sif
+    assert one.sif.path == f"out/cut-down/{row.recipe.key[:12]}/cut-down.def.failed.sif"
+    assert one.sif.sha256 == hashlib.sha256((folder / "cut-down.def.failed.sif").read_bytes()).hexdigest()
+    assert (folder / "cut-down.def.sif").read_text() == "the one of yesterday"
+    assert native.newest(project.records).natives == (one,)
+    assert one.reason.startswith("checks failed: ")
+
+
 def test_without_its_probes_it_does_not_say_that_it_was_tested(sif: Path, apptainer: Apptainer) -> None:
     done = apptainer("test", "--no-privs", sif, folders=(sif.parent,))
     assert done.returncode == 1
@@ -87,17 +179,24 @@ def test_without_its_probes_it_does_not_say_that_it_was_tested(sif: Path, apptai
 
 
 def test_nothing_of_the_site_and_of_the_build_is_left(
-    sif: Path, apptainer: Apptainer, runner: Runner, tmp_path: Path
+    sif: Path, apptainer: Apptainer, site: Site, tmp_path: Path
 ) -> None:
-    site = host.site(runner)
     assert site.mirror, "else there is nothing to look for"
+    assert site.ca
     script = (
         "for place in /mnt /root /wheels /horovod /etc/pip.conf /etc/apt/sources.list.d /etc/apt/sources.list"
         " /var/lib/apt/lists /var/cache/apt /var/log/apt; do find $place -mindepth 1 2>/dev/null; done;"
-        ' grep -rIl -F "$MIRROR" /etc /var /opt /home /usr/local /scif /.singularity.d 2>/dev/null; true'
+        ' grep -rIl -F "$MIRROR" /etc /var /opt /home /usr/local /scif /.singularity.d 2>/dev/null;'
+        " for folder in /*; do case $folder in /proc|/sys|/dev) ;;"
+        ' *) grep -rl -F -e "$NAME" -e "$CERTIFICATE"'
+        " $folder 2>/dev/null;; esac; done; grep -c . /etc/debian_version"
     )
-    done = apptainer.exec(sif, ("sh", "-c", script), env={"MIRROR": site.mirror}, timeout=120)
-    assert (done.stdout, done.returncode) == ("", 0), done.stderr
+    certificate = (site.ca.parent / "planted").read_text()
+    assert certificate in site.ca.read_text()
+    env = {"MIRROR": site.mirror, "NAME": PLANTED, "CERTIFICATE": certificate}
+    done = apptainer.exec(sif, ("sh", "-c", script), env=env, timeout=300)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+    assert PLANTED.encode() not in sif.read_bytes(), "in what is not compressed: labels and so on"
 
 
 def test_files_belong_to_root_and_others_cannot_write_them(sif: Path, docker: Docker) -> None:
@@ -136,12 +235,30 @@ def test_too_little_disk_is_said_before_anything_is_done(
     runner: Runner, docker: Docker, apptainer: Apptainer, tmp_path: Path
 ) -> None:
     row = cut_down.row()
-    with pytest.raises(DiskError, match="building from a definition file needs"):
-        build_definition(
-            row, render_definition(row, cut_down.SMALL), tmp_path / "x.sif", apptainer=apptainer,
-            runner=runner, docker=docker, site=host.site(runner), needs=10**18,
-        )  # fmt: skip
+    with pytest.raises(DiskError, match="building from a definition file needs"), built(
+        row, render_definition(row, cut_down.SMALL), tmp_path / "x.sif", apptainer=apptainer,
+        runner=runner, docker=docker, site=host.site(runner), needs=10**18,
+    ):  # fmt: skip
+        raise AssertionError("there is no such disk")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", ["false", "false | true", 'echo "$nowhere"'])
+def test_post_ends_at_its_first_fault(
+    fault: str, runner: Runner, docker: Docker, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    row = cut_down.row()
+    recipe = render_definition(row, cut_down.SMALL)
+    head, _, rest = recipe.text("cut-down.def").partition("%files\n")
+    (post,) = set(re.findall(r"^%post.*\n", rest, re.MULTILINE))
+    files = {**dict(recipe.files), "cut-down.def": f"{head}{post}    {fault}\n    echo reached\n".encode()}
+    with pytest.raises(BuildError) as caught, built(
+        row, replace(recipe, files=tuple(files.items())), tmp_path / "x.sif", apptainer=apptainer,
+        runner=runner, docker=docker, site=host.site(runner), needs=10**9,
+    ):  # fmt: skip
+        raise AssertionError("it was built")
+    assert "reached" not in (tmp_path / "x.log").read_text()
+    assert "its last lines" in caught.value.cause
 
 
 def test_an_archive_of_one_layer_is_read_by_docker(

@@ -40,10 +40,11 @@ class Recorder(Runner):
 def build(runner: Recorder, target: Path, site: Site = NOWHERE, **values: Any) -> None:
     row = stack(**values)
     native = Apptainer(program=Path("/usr/bin/apptainer"), version="1.4.5", native=True, runner=runner)
-    defbuild.build_definition(
+    with defbuild.built(
         row, render_definition(row, SOURCES), target, apptainer=native, runner=runner, docker=None,
         site=site, needs=1,
-    )  # fmt: skip
+    ):  # fmt: skip
+        raise AssertionError("nothing was built")
 
 
 def test_a_native_apptainer_is_started_in_the_folder_and_sees_it_as_mnt(tmp_path: Path) -> None:

@@ -145,8 +145,12 @@ GOOD: dict[str, Any] = {
         "python_packages": {"torch": "2.6.0+cu124", "horovod": "0.28.1"},
     },
     "link": {"modules": {"torch": {"error": None}, "horovod.torch": {"error": None}}},
+    "fabric": {
+        "verbs": None, "providers": {"libmlx5-rdmav34.so": None},
+        "ucx": {"modules": {"libuct_ib.so.0": None}},
+    },
     "built-torch": {"mpi_built": 1, "nccl_built": 22105},
-}
+}  # fmt: skip
 
 
 def judge(folder: Path, facts: dict[str, Any]) -> tuple[int, str]:
@@ -167,6 +171,8 @@ def test_good_facts_pass(tmp_path: Path) -> None:
         (("files", "host_keys"), ["/etc/ssh/ssh_host_rsa_key"], "host key"),
         (("system", "python_packages", "torch"), "2.5.1", "torch 2.6.0, and 2.5.1"),
         (("link", "modules", "horovod.torch", "error"), "no libmpi", "horovod.torch: no libmpi"),
+        (("fabric", "verbs"), "no such file", "libibverbs.so.1 does not load: no such file"),
+        (("fabric", "ucx", "modules", "libuct_ib.so.0"), "file too short", "libuct_ib.so.0 does not load"),
         (("built-torch", "nccl_built"), 0, "nccl_built is 0"),
         (("built-torch", "error"), "exit code 1", "exit code 1"),
         (("built-torch",), {}, "mpi_built is None"),
@@ -183,6 +189,17 @@ def test_what_is_wrong_is_said_and_fails(
     code, text = judge(tmp_path, facts)
     assert code == 1
     assert said in text
+
+
+@pytest.mark.parametrize(
+    ("package", "code"), [("mxnet-cu112", 0), ("mxnet", 0), ("mxnet-cu", 1), ("xmxnet-cu112", 1)]
+)
+def test_a_package_may_have_the_release_of_cuda_in_its_name(package: str, code: int, tmp_path: Path) -> None:
+    facts = deepcopy(GOOD)
+    row = json.loads(facts["system"]["row"])
+    facts["system"]["row"] = json.dumps({**row, "frameworks": {**row["frameworks"], "mxnet": "1.9.1"}})
+    facts["system"]["python_packages"][package] = "1.9.1"
+    assert judge(tmp_path, facts)[0] == code
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -1,0 +1,65 @@
+"""A SIF built from its definition file and the Docker image of the same row: two worlds with the same inside.
+
+Judged anew from the facts that both left in out/. A row whose facts are not there is skipped:
+`./build.py probe ROW` and `./build.py sif ROW --from def` leave them (half an hour and 30 GB of disk).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackwright.compare import differences
+from stackwright.definition import render_definition
+from stackwright.definitions import FACTS
+from stackwright.model import Outcome, Tier
+from stackwright.native import Native, newest
+from stackwright.probe import gather
+from stackwright.project import Planned, Project, cells, plan, sources
+from stackwright.verify import verify
+
+ROOT = Path(__file__).parents[2]
+PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
+ROWS = plan(PROJECT, cells(PROJECT)).rows
+FOUND = {one.row: one for one in newest(PROJECT.records).natives}
+
+
+@pytest.fixture(params=ROWS, ids=lambda row: row.stack.id)
+def row(request: pytest.FixtureRequest) -> Planned:
+    found: Planned = request.param
+    return found
+
+
+@pytest.fixture
+def one(row: Planned) -> Native:
+    name = row.stack.id
+    found = FOUND.get(name)
+    if found is None or found.sif is None:
+        pytest.skip(f"no SIF of its definition file was built: ./build.py sif {name} --from def")
+    if found.definition != render_definition(row.stack, sources(PROJECT)).key:
+        pytest.skip(
+            f"the definition file has changed since its SIF was built: ./build.py sif {name} --from def"
+        )
+    if found.key != row.recipe.key or not (PROJECT.folder(row.recipe) / "facts" / "docker").is_dir():
+        pytest.skip(f"the facts of the Docker image are not there: ./build.py probe {name}")
+    return found
+
+
+def test_what_differs_is_explained(row: Planned, one: Native) -> None:
+    image, sif = (gather(PROJECT.folder(row.recipe) / "facts" / world) for world in ("docker", FACTS))
+    assert len(image["system"]["distribution_packages"]) > 100
+    assert [str(found) for found in differences(image, sif) if not found.why] == []
+
+
+def test_every_tier_of_the_cpu_passes_by_todays_checks(row: Planned, one: Native) -> None:
+    facts = gather(PROJECT.folder(row.recipe) / "facts" / FACTS)
+    verdict = verify(row.stack, facts, "sif", {Tier.GPU: "not asked here"})
+    assert verdict.failed == ()
+    assert {verdict.tier(tier) for tier in Tier if tier is not Tier.GPU} == {Outcome.PASSED}
+
+
+def test_the_file_is_there_under_its_name(one: Native) -> None:
+    assert one.sif
+    assert one.sif.path.endswith(".def.sif")
+    assert (ROOT / one.sif.path).stat().st_size == one.sif.bytes

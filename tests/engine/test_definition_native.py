@@ -1,0 +1,88 @@
+"""A definition file built where no engine is: a host with apptainer of its own, as an ordinary user.
+
+The host is a container of Debian's packages with this checkout in it, and nothing in it reaches the engine.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import cut_down
+import pytest
+from rows import ROOT
+
+from stackwright import convert, host, render
+from stackwright.engines import apptainer as apptainers
+from stackwright.engines import docker as engine
+from stackwright.engines import made
+from stackwright.engines.docker import Docker, Job, Mount
+from stackwright.runner import Runner
+
+pytestmark = pytest.mark.engine
+PYTHON = ("docker", "jinja2", "packaging", "pydantic", "rich", "spython", "yaml")
+HOST = made.MadeImage(
+    name="stackwright-test/native:1",
+    purpose="test",
+    suite=apptainers.SUITE,
+    packages=(*apptainers.PACKAGES, "mmdebstrap", "uidmap", *(f"python3-{name}" for name in PYTHON)),
+)
+"""Its Python is not this host's, so that the project's environment is of no use in it."""
+USER = 1000
+BECOME = (
+    f"useradd --create-home --uid {USER} user && chmod 666 /dev/fuse && "
+    "exec setpriv --reuid user --regid user --init-groups env HOME=/home/user "
+    'PYTHONPATH=/project:/project/tests/engine:/project/tests/unit "$@"'
+)
+BUILD = """
+from pathlib import Path
+import cut_down
+from stackwright import definition, definitions, render
+from stackwright.convert import finish
+from stackwright.defbuild import built
+from stackwright.runner import Runner
+
+means = definitions.find_means(Runner(), print, None)
+assert means.docker is None and means.apptainer.native, means
+render._packages = lambda *_: cut_down.PACKAGES
+row, target = cut_down.row(), Path("/out/x.def.sif")
+with built(
+    row, definition.render_definition(row, cut_down.SMALL), target, apptainer=means.apptainer,
+    runner=means.runner, docker=None, site=means.site, needs=10**9,
+) as sif:
+    finish(sif, target, apptainer=means.apptainer, wanted=dict(render.labels(row)))
+"""
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    shutil.chown(folder, USER, USER)
+    yield folder
+
+
+def test_it_is_built_without_an_engine_and_without_root(out: Path, runner: Runner, docker: Docker) -> None:
+    site = host.site(runner)
+    made.ensure(HOST, runner, docker, mirror=site.mirror)
+    settings = [(f"PIP_{name.upper().replace('-', '_')}", value) for name, value in site.pip]
+    settings += [("STACKWRIGHT_APT_MIRROR", site.mirror or ""), ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")]
+    mounts = [Mount(source=ROOT, target="/project"), Mount(source=out, target="/out", read_only=False)]
+    mounts += [Mount(source=site.ca, target=str(host.CA_BUNDLES[0]))] if site.ca else []
+    job = Job(
+        image=HOST.name,
+        argv=("bash", "-c", BECOME, "bash", "python3", "-c", BUILD),
+        mounts=tuple(mounts),
+        env=(*settings, *site.proxies),
+        privileged=True,
+    )  # fmt: skip
+    done = engine.run(docker, job, timeout=900)
+    assert done.ok, done.stdout + done.stderr
+    assert "no engine: " in done.stdout
+    assert sorted(path.name for path in out.iterdir()) == ["x.def.log", "x.def.sif"]
+    assert (out / "x.def.sif").stat().st_uid == USER
+    assert "passed: files and versions, links, and torch\n" in (out / "x.def.log").read_text()
+    apptainer = apptainers.find(runner, docker, mirror=site.mirror)
+    found = convert.labels(apptainer, out / "x.def.sif")
+    assert found.items() >= dict(render.labels(cut_down.row())).items()
