@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from stackwright.launch.values import Site, Target, Variable
+from stackwright.launch import gpu_rank, rank
+from stackwright.launch.values import Proof, Site, Target, Variable
 
 NCCL_NET_SINCE = 21000
 """NCCL_VERSION_CODE. https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net"""
@@ -61,3 +63,14 @@ def ucx(site: Site) -> Iterator[Variable]:
 def uses_ucx(target: Target, site: Site) -> bool:
     """Debian's MPICH has nothing else (mpichversion: ch4:ucx)."""
     return target.mpi.flavour == "mpich" or site.fabric == "infiniband"
+
+
+def proofs(site: Site, ranks: str) -> Iterator[Proof]:
+    """What the ranks run before the training; ``ranks`` is their number, for a shell."""
+    yield Proof(name="prove_world", program=_text(rank.__file__), words=(ranks, site.fabric))
+    if site.fabric == "infiniband" and (len(site.hosts) or site.nodes) > 1:
+        yield Proof(name="prove_nccl", program=_text(gpu_rank.__file__), words=())
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8").strip()

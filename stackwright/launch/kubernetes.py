@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from stackwright.launch.fabric import RANKS_WHY, SHM_WHY
-from stackwright.launch.mpirun import mpich_options, mpich_ssh, openmpi_options
-from stackwright.launch.values import Manifest, Option, Site, Target
+from stackwright.launch.mpirun import mpich_options, mpich_ssh, openmpi_options, proven
+from stackwright.launch.values import Line, Manifest, Option, Site, Target
 
 WHEN = (
     "on Kubernetes with Kubeflow's MPI Operator, which makes keys, starts the workers and then mpirun; "
@@ -89,11 +89,11 @@ def _settings(target: Target, site: Site) -> tuple[tuple[str, str], ...]:
 
 
 def _launcher(target: Target, site: Site, command: tuple[str, ...]) -> dict[str, Any]:
-    words = [word for option in _options(target, site) for word in option.words]
+    line = proven(Line(program="mpirun", options=_options(target, site), command=command, when=WHEN), site)
     container: dict[str, Any] = {
         "name": "launcher",
         "image": target.image,
-        "command": ["mpirun", *words, *command],
+        "command": ["bash", "-c", line.text] if line.proofs else list(line.argv),
     }
     if target.mpi.flavour == "mpich":
         ssh = mpich_ssh(site)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from stackwright.launch.fabric import BIND_WHY, PATH_WHY, RANKS_WHY, SSH_WHY, nccl, ssh_words, ucx
+from stackwright.launch.fabric import BIND_WHY, PATH_WHY, RANKS_WHY, SSH_WHY, nccl, proofs, ssh_words, ucx
 from stackwright.launch.values import Line, Option, Site, Target, Variable
 
 WHEN = "where you start the containers of each node yourself, with Docker and without a scheduler"
 
 
 def mpirun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
-    return {"openmpi": openmpi, "mpich": mpich}[target.mpi.flavour](target, site, command)
+    made = {"openmpi": openmpi, "mpich": mpich}[target.mpi.flavour](target, site, command)
+    return proven(made, site)
+
+
+def proven(line: Line, site: Site) -> Line:
+    """With its proofs where the site has a fabric that they can miss: else it stays one line."""
+    return line if site.fabric == "tcp" else replace(line, proofs=tuple(proofs(site, str(site.ranks))))
 
 
 def counted(site: Site, hosts_option: str) -> tuple[Option, ...]:

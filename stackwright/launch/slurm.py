@@ -7,10 +7,8 @@ pyxis, where srun itself makes the container.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from stackwright.launch import rank
-from stackwright.launch.fabric import BIND_WHY, nccl, ucx, uses_ucx
+from stackwright.launch.fabric import BIND_WHY, nccl, proofs, ucx, uses_ucx
 from stackwright.launch.mpirun import openmpi_transport
 from stackwright.launch.values import Batch, Option, Site, Target, Variable
 
@@ -33,7 +31,7 @@ def slurm(target: Target, site: Site, command: tuple[str, ...]) -> Batch:
         directives=tuple(_directives(target, site)),
         variables=tuple(_variables(target, site)),
         step=(*_step(target), *way),
-        program=Path(rank.__file__).read_text(encoding="utf-8").strip(),
+        proofs=tuple(proofs(site, '"$SLURM_NTASKS"')),
         command=command,
         when=when,
         before=before,

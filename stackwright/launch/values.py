@@ -113,6 +113,27 @@ class Variable:
         return f"{self.name}={shlex.quote(self.value)}"
 
 
+END = "END_OF_PROGRAM"
+"""No line of a program that a script carries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A program of Python that every rank runs before the training; ``words`` are for a shell."""
+
+    name: str
+    program: str
+    words: tuple[str, ...]
+
+    @property
+    def carried(self) -> str:
+        return f"{self.name}=$(cat <<'{END}'\n{self.program}\n{END}\n)"
+
+    @property
+    def run(self) -> str:
+        return " ".join(("python3", "-c", f'"${self.name}"', *self.words))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One command. ``variables`` are set for the program that launches; it passes on what the ranks need."""
@@ -123,6 +144,7 @@ class Line:
     command: tuple[str, ...]
     when: str
     before: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -139,26 +161,34 @@ class Line:
         return tuple((str(setting), setting.why) for setting in every)
 
     @property
+    def line(self) -> str:
+        return " ".join((self._start, shlex.join(self.command)))
+
+    @property
     def text(self) -> str:
-        return " ".join([*(str(variable) for variable in self.variables), shlex.join(self.argv)])
+        """The line; where there are proofs, a shell that runs them first."""
+        carried = (proof.carried for proof in self.proofs)
+        starts = (f"{self._start} {proof.run}" for proof in self.proofs)
+        return "\n".join((*carried, " &&\n".join((*starts, self.line))))
+
+    @property
+    def _start(self) -> str:
+        words = (word for option in self.options for word in option.words)
+        return " ".join([*(str(variable) for variable in self.variables), shlex.join((self.program, *words))])
 
     @property
     def parts(self) -> Mapping[str, Any]:
         return {"environment": self.environment, "argv": list(self.argv), "line": self.text}
 
 
-END = "END_OF_PROGRAM"
-"""No line of a program that a script carries."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A script for sbatch: ``directives`` for Slurm, ``program`` that proves the world, then the line."""
+    """A script for sbatch: ``directives`` for Slurm, the proofs, then the line."""
 
     directives: tuple[Option, ...]
     variables: tuple[Variable, ...]
     step: tuple[Option, ...]
-    program: str
+    proofs: tuple[Proof, ...]
     command: tuple[str, ...]
     when: str
     before: tuple[str, ...] = ()
@@ -180,8 +210,7 @@ class Batch:
             *(f"#SBATCH {directive}" for directive in self.directives),
             "set -euo pipefail",
             *(f"export {variable}" for variable in self.variables),
-            f"prove_world=$(cat <<'{END}'\n{self.program}\n{END}\n)",
-            f'{start} python3 -c "$prove_world" "$SLURM_NTASKS"',
+            *(line for proof in self.proofs for line in (proof.carried, f"{start} {proof.run}")),
             f"{start} {shlex.join(self.command)}",
         )
         return "\n".join(lines)
@@ -190,6 +219,18 @@ class Batch:
     def parts(self) -> Mapping[str, Any]:
         environment = {variable.name: variable.value for variable in self.variables}
         return {"environment": environment, "argv": list(self.argv), "script": script(self)}
+
+
+class _Readable(yaml.SafeDumper):
+    """A program stands in it as it is, and not as one string with escapes."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        node = super().represent_str(data)
+        node.style = "|" if f"\n{END}\n" in data else node.style
+        return node
+
+
+_Readable.add_representer(str, _Readable.represent_str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +244,7 @@ class Manifest:
 
     @property
     def text(self) -> str:
-        return str(yaml.safe_dump(self.document, sort_keys=False, width=100)).rstrip("\n")
+        return str(yaml.dump(self.document, Dumper=_Readable, sort_keys=False, width=100)).rstrip("\n")
 
     @property
     def parts(self) -> Mapping[str, Any]:

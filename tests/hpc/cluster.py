@@ -9,7 +9,7 @@ import contextlib
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -21,10 +21,13 @@ from stackwright.engines.docker import Docker
 from stackwright.runner import Completed, Runner
 
 ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "out"
 HOSTS = ("a", "b")
 USER = 1000
 JOB = "/job"
 """The disk that every node sees."""
+SIFS = "/sifs"
+"""What the rows' SIFs lie below, as the nodes see it."""
 SLURM_CONF = f"{JOB}/slurm/slurm.conf"
 LIMIT = 600
 WAITED = """
@@ -79,18 +82,30 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def up(runner: Runner, docker: Docker, folder: Path) -> Iterator[Cluster]:
-    """Nodes on a private network, all idle. A job finds the probes in /probes, the examples in /examples."""
-    ensure(runner, docker, IMAGE)
+def up(
+    runner: Runner,
+    docker: Docker,
+    folder: Path,
+    *,
+    image: str = IMAGE,
+    options: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[Cluster]:
+    """Nodes on a private network, all idle. A job finds the probes in /probes, the examples in /examples.
+
+    ``options`` are more words for `docker run`, by the node's name.
+    """
+    ensure(runner, docker, image)
     tag = uuid4().hex[:8]
     network, containers = f"slurm-{tag}", tuple(f"slurm-{host}-{tag}" for host in HOSTS)
     (folder / "slurm").mkdir()
+    OUT.mkdir(exist_ok=True)  # else the engine makes it
     for path in (folder, folder / "slurm"):
         os.chown(path, USER, USER)
     _must(runner(docker.command("network", "create", "--internal", network)))
     try:
         for name, container in zip(HOSTS, containers, strict=True):
-            _must(runner(docker.command("run", "--detach", *_options(name, container, network, folder))))
+            words = (*_options(name, container, network, folder), *(options or {}).get(name, ()))
+            _must(runner(docker.command("run", "--detach", *words, image, "sleep", "infinity")))
         start = f"/scripts/slurm.sh {JOB}/slurm {','.join(HOSTS)}"
         ready = "useradd --create-home --uid 1000 user && chmod 666 /dev/fuse"
         for container in reversed(containers):  # the first one waits for the others
@@ -107,10 +122,10 @@ def _options(name: str, container: str, network: str, folder: Path) -> Iterator[
     yield from ("--name", container, "--hostname", name, "--network", network, "--network-alias", name)
     # Privileged, as in scripts/apptainer: a SIF is mounted by FUSE, in a user namespace.
     yield from ("--privileged", "--init", "--label", f"{engine.MADE_BY_US}={os.getpid()}", "--shm-size", "1g")
-    yield from ("--volume", f"{folder}:{JOB}")
+    yield from ("--volume", f"{folder}:{JOB}", "--volume", f"{OUT}:{SIFS}:ro")
     for shared in ("scripts", "probes", "examples"):
         yield from ("--volume", f"{ROOT / shared}:/{shared}:ro")
-    yield from ("--env", "APPTAINER_BIND=/probes,/examples", IMAGE, "sleep", "infinity")
+    yield from ("--env", "APPTAINER_BIND=/probes,/examples")
 
 
 def ensure(runner: Runner, docker: Docker, image: str) -> None:

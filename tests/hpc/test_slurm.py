@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import cluster as clusters
 import pytest
-from cluster import JOB, ROOT, USER, Cluster
+from cluster import JOB, OUT, ROOT, Cluster
 
-from bench.nodes import LEND_DRIVER, SHARED_CORES
 from stackwright import cluster as doctor
 from stackwright import launch
-from stackwright.checks import collective
-from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.launch.slurm import PMI
-from stackwright.model import Mpi, Stack
-from stackwright.project import Project, cells, default_rows, plan
+from stackwright.model import Mpi
+from stackwright.project import Project, cells, plan
 from stackwright.runner import Completed, Runner
 
+pytest_plugins = ("slurm_fixtures",)
 pytestmark = pytest.mark.engine
 
-PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
-WANTED = os.environ.get("STACKWRIGHT_ROW", "").split() or default_rows(PROJECT)
-ROWS = {row.stack.id: row for row in plan(PROJECT, cells(PROJECT, WANTED)).rows}
+PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=OUT)
 VERSIONS = {"openmpi": "5.0.7", "mpich": "4.2.1"}
 FLOATS = 1_000_000
 """Enough for the way that large messages take: it differs from that of small ones."""
 SUM = ("python3", f"{JOB}/allreduce.py", str(FLOATS))
-TRAP = "singleton trap: 2 ranks were started, and each is rank 0 of 1"
-
-
-@pytest.fixture(scope="session")
-def runner() -> Runner:
-    return Runner()
-
-
-@pytest.fixture(scope="session")
-def docker(runner: Runner) -> Docker:
-    return engine.find(runner)
-
-
-@pytest.fixture(scope="session")
-def cluster(runner: Runner, docker: Docker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with clusters.up(runner, docker, tmp_path_factory.mktemp("job")) as found:
-        yield found
+FELL_BACK = "fell back to TCP: the site says infiniband, and MPI reaches other nodes"
+TRAP = "singleton trap: 2 ranks were started, and"
 
 
 @pytest.fixture(scope="session", params=tuple(clusters.MPI_IMAGES))
@@ -78,8 +58,9 @@ def answers(text: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda rank: int(rank["rank"]))
 
 
-@pytest.mark.parametrize(("nodes", "per_node"), [(1, 2), (2, 1), (2, 2)])
-@pytest.mark.parametrize("interface", [None, "eth0"])
+@pytest.mark.parametrize(
+    ("nodes", "per_node", "interface"), [(1, 2, None), (2, 1, None), (2, 2, None), (2, 2, "eth0")]
+)
 def test_all_ranks_are_one_world_and_add_up(
     nodes: int, per_node: int, interface: str | None, flavour: str, sif: Path, cluster: Cluster
 ) -> None:
@@ -91,6 +72,18 @@ def test_all_ranks_are_one_world_and_add_up(
     total = size * (size + 1) / 2
     assert all(rank["code"] == 0 and rank["sum"] == [total, total] for rank in found)
     assert "ERROR" not in done.stdout
+    assert ("fabric: MPI goes between 2 nodes by tcp" in done.stdout) == (nodes > 1)
+
+
+@pytest.mark.parametrize("per_node", [1, 2])
+def test_tcp_is_named_where_the_site_said_infiniband(
+    per_node: int, flavour: str, sif: Path, cluster: Cluster
+) -> None:
+    """The nodes have none: what MPI would take instead is named, and nothing trains."""
+    done = cluster.submit(recipe(flavour, sif, nodes=2, per_node=per_node, fabric="infiniband"))
+    assert not done.ok
+    assert f"{FELL_BACK} by tcp" in done.stdout
+    assert answers(done.stdout) == []
 
 
 @pytest.mark.parametrize("wrong", ["none", "the other's"])
@@ -117,10 +110,22 @@ def test_a_container_that_hides_the_pmi_is_the_same_trap(
     assert TRAP in done.stdout
 
 
+def unproven(script: str) -> str:
+    return "\n".join(line for line in script.splitlines() if 'python3 -c "$prove' not in line)
+
+
+def test_the_training_itself_takes_no_tcp_where_the_site_said_infiniband(
+    flavour: str, sif: Path, cluster: Cluster
+) -> None:
+    done = cluster.submit(unproven(recipe(flavour, sif, nodes=2, fabric="infiniband")))
+    assert not done.ok
+    assert answers(done.stdout) == []
+
+
 def test_without_the_proof_nobody_would_notice(flavour: str, sif: Path, cluster: Cluster) -> None:
     """The trap itself: Slurm calls it a success. If this fails, the proof has lost its reason."""
-    lines = recipe(flavour, sif, per_node=2).replace(f"--mpi={PMI[flavour]}", "--mpi=none").splitlines()
-    done = cluster.submit("\n".join(line for line in lines if "$prove_world" not in line))
+    alone = recipe(flavour, sif, per_node=2).replace(f"--mpi={PMI[flavour]} ", "--mpi=none ")
+    done = cluster.submit(unproven(alone))
     assert done.ok
     assert [(rank["rank"], rank["size"]) for rank in answers(done.stdout)] == [(0, 1), (0, 1)]
 
@@ -141,58 +146,6 @@ def test_a_rank_that_fails_ends_the_others(flavour: str, sif: Path, cluster: Clu
     fails = "import os, sys, time; sys.exit(7) if os.environ['SLURM_PROCID'] == '1' else time.sleep(500)"
     done = cluster.submit(recipe(flavour, sif, ("python3", "-c", fails), nodes=2))
     assert done.returncode not in (0, 124)
-
-
-@pytest.fixture(params=ROWS)
-def row(request: pytest.FixtureRequest, cluster: Cluster) -> Stack:
-    """A row whose SIF was built here, laid where the nodes see it."""
-    stack, recipe = ROWS[request.param].stack, ROWS[request.param].recipe
-    built = PROJECT.folder(recipe) / f"{stack.id}.sif"
-    if not built.exists():
-        pytest.skip(f"{built.name} is not there: ./build.py sif {stack.id}")
-    lent = cluster.folder / built.name
-    if not lent.exists():
-        try:
-            os.link(built, lent)
-        except OSError:
-            shutil.copy(built, lent)
-    return stack
-
-
-def test_the_frameworks_of_a_row_train_in_its_sif(row: Stack, cluster: Cluster) -> None:
-    target = launch.Target.of(row, "i")
-    for framework in dict.fromkeys(run.partition("/")[0] for run in collective.runs(row)):
-        facts = cluster.folder / f"facts-{framework}"
-        facts.mkdir()
-        os.chown(facts, USER, USER)
-        python = ("/opt/stack/bin/python", "-B")
-        lent: tuple[str, ...] = ()
-        if framework == "mxnet":
-            lent = ("LD_LIBRARY_PATH=/tmp/driver",)
-            done = cluster.run("apptainer", "exec", target.sif, *python, "-c", LEND_DRIVER)
-            assert done.ok, done.stderr
-        probe = (*python, "/probes/collective.py", f"{JOB}/{facts.name}", framework)
-        made = launch.LAUNCHERS["slurm"].make(
-            target, launch.site(per_node=2), ("env", *SHARED_CORES, *lent, *probe)
-        )
-        done = cluster.submit(launch.script(made))
-        assert done.ok, done.stdout + done.stderr
-        ranks = sorted(
-            (json.loads(path.read_text()) for path in facts.iterdir()), key=lambda one: one["rank"]
-        )
-        judges = (
-            collective.world, collective.allreduce, collective.broadcast, collective.allgather,
-            collective.agrees, collective.learns,
-        )  # fmt: skip
-        assert [problem for judge in judges for problem in judge(ranks)] == []
-        assert all(rank["mpi_enabled"] for rank in ranks)
-
-
-def test_a_row_without_its_pmi_is_named_as_the_trap(row: Stack, cluster: Cluster) -> None:
-    made = launch.LAUNCHERS["slurm"].make(launch.Target.of(row, "i"), launch.site(per_node=2), ("true",))
-    done = cluster.submit(launch.script(made).replace(f"--mpi={PMI[row.mpi.flavour]}", "--mpi=none"))
-    assert not done.ok
-    assert TRAP in done.stdout
 
 
 class LoginNode(Runner):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -12,15 +13,17 @@ import pytest
 from cluster_outputs import IBV, LDD, MPIRUN, NVIDIA, OMPI_INFO, PMI, RUNTIME, SLURM, UNKNOWN_FIELD
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import stack
+from rich.console import Console
+from rows import ROOT, stack
 from test_cli import call
 
-from stackwright import cluster
+from stackwright import cluster, output
 from stackwright.cluster import image as images
 from stackwright.cluster import seen
-from stackwright.cluster.answers import Answer, judge
+from stackwright.cluster.answers import QUESTIONS, Answer, judge
 from stackwright.cluster.seen import PROGRAMS, Seen
 from stackwright.model import Mpi
+from stackwright.project import Project, cells, plan
 from stackwright.runner import Completed, Runner
 
 OPENMPI = images.of(stack(mpi=Mpi(flavour="openmpi", version="5.0.7"), cuda_runtime="12.4.127"))
@@ -281,7 +284,30 @@ def test_a_host_without_any_of_it_is_no_failure(
     assert document["verdict"].startswith("nothing of a cluster")
     code, out, _ = call(capsys, "doctor", "--cluster", "cuda12-mpich")
     assert code == 0
-    assert "cuda12-mpich" in out and "nothing of a cluster" in out
+    assert "nothing of a cluster" in out
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "said", [{}, HEALTHY, {**HEALTHY, "ibv_devinfo": IBV["Omni-Path"], "nvidia-smi": NVIDIA["418"]}]
+)
+def test_the_rows_stand_side_by_side_on_a_narrow_screen(said: dict[str, str], width: int) -> None:
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
+    stacks = [row.stack for row in plan(project, cells(project, ())).rows]
+    examined = cluster.examine(Cluster(said), stacks)
+    console = Console(width=width, file=io.StringIO(), record=True)
+    for part in output.cluster_tables(examined):
+        console.print(part, soft_wrap=isinstance(part, str))
+    text = console.export_text()
+    assert "…" not in text.partition("fits best")[0].partition("no row fits")[0]
+    lines = [line.split() for line in text.splitlines()]
+    ids = {row.id for row in stacks}
+    rows = [line for line in lines if len(line) == 1 + len(QUESTIONS) and line[0] in ids]
+    assert len(rows) == (len(stacks) if said else 0)
+    if said:
+        assert ["row", *" ".join(one.about for one in examined.rows[0].answers).split()] in lines
+    else:
+        assert "not found here: srun, mpirun" in text and "nothing of a cluster" in text
 
 
 def test_rows_without_cluster_are_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,7 +70,7 @@ def test_hydra_gets_the_options_of_ssh_by_its_variable() -> None:
 
 @pytest.mark.parametrize("which", TARGETS)
 def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
-    text = made(which, fabric="infiniband", interface="ib0", hca="mlx5_0:1").text
+    text = made(which, fabric="infiniband", interface="ib0", hca="mlx5_0:1").line
     assert "NCCL_NET" in text
     assert "=mlx5_0:1" in text
     assert "rc,sm,self" in text
@@ -100,8 +100,10 @@ def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
 def test_every_word_is_explained_and_all_can_be_pasted(which: str, launcher: str, fabric: Any) -> None:
     command = ("python", "my train.py", "$(touch x)", "#", "'")
     found = made(which, launcher, command, interface="eth0", ssh_key="/k", fabric=fabric)
-    remarks, line = launch.script(found).rsplit("\n", 1)
-    assert all(remark.startswith("# ") for remark in remarks.splitlines())
+    text = launch.script(found)
+    assert text.endswith(f"\n{found.text}")
+    assert all(remark.startswith("# ") for remark in text.removesuffix(found.text).splitlines())
+    line = text.rsplit("\n", 1)[1]
     explained = [setting for setting, _ in found.settings]
     variables, options = explained[: len(found.variables)], explained[len(found.variables) :]
     assert line == " ".join([*variables, found.program, *options, shlex.join(command)])

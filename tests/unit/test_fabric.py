@@ -1,0 +1,166 @@
+"""The programs that ranks run before the training: what they make of a log, and of a site's promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fabric_logs as logs
+import pytest
+from test_launch import TARGETS
+
+from stackwright import launch
+from stackwright.launch import gpu_rank, rank
+from stackwright.launch.values import Batch, Line
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        (logs.UCX_TCP, ["tcp/eth0"]),
+        (logs.UCX_ALONE, []),
+        (logs.UCX_INFINIBAND, ["rc_mlx5/mlx5_2:1"]),
+        (logs.UCX_OLD_INFINIBAND, ["rc_mlx5/mlx5_0:1"]),
+        (logs.UCX_1_13_ALONE, []),
+        (logs.OB1_4_1_ALONE, []),
+        (logs.OB1_TCP, ["tcp"]),
+        (logs.OB1_WITH_UCX_LOADED, ["tcp"]),
+        (logs.OB1_TCP.replace("[a:", "[a.cluster.local:"), ["tcp"]),
+        (logs.CM, []),
+        (logs.CM.replace("ofi", "psm2"), ["psm2"]),
+        (logs.CM_EFA, ["rdmap0s31-rdm"]),
+        (logs.CM_TCP, ["tcp;ofi_rxm"]),
+        ("", []),
+    ],
+)
+def test_mpi_tells_by_what_it_reaches_the_other_nodes(log: str, found: list[str]) -> None:
+    assert rank.ways(log) == found
+
+
+@pytest.mark.parametrize("way", ["tcp/eth0", "tcp", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd"])
+def test_tcp_between_nodes_has_a_name_where_the_site_said_infiniband(way: str) -> None:
+    said = rank.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1", way])
+    assert said.startswith("fell back to TCP: the site says infiniband")
+    assert f"by {way}." in said
+    assert rank.slow("tcp", 2, [way]) == ""
+    assert rank.slow("infiniband", 1, [way]) == ""
+
+
+def test_infiniband_is_right_and_silence_is_not() -> None:
+    assert rank.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1"]) == ""
+    assert rank.slow("infiniband", 2, ["psm2"]) == ""
+    assert "does not tell" in rank.slow("infiniband", 2, [])
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [(logs.WITHOUT_PMI, "singleton trap: 2 ranks"), ("out of memory", "MPI did not start:\nout")],
+)
+def test_an_mpi_that_does_not_start_without_pmi_is_the_trap_too(
+    log: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank, "asked", lambda fabric: ({}, log))
+    assert rank.main(2, "tcp").startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("log", "found", "said"),
+    [
+        (logs.NCCL_SOCKET, ["Socket"], "fell back to TCP"),
+        (logs.NCCL_SOCKET_CHANNELS, ["Socket"], "fell back to TCP"),
+        (logs.NCCL_SOCKET_OLD, ["Socket"], "fell back to TCP"),
+        (logs.NCCL_INFINIBAND, ["IB"], ""),
+        (logs.NCCL_INFINIBAND_OLD, ["IB"], ""),
+        (logs.NCCL_PLUGIN, ["IBext"], ""),
+        (logs.NCCL_SILENT, [], "does not tell"),
+        (logs.NCCL_INFINIBAND + logs.NCCL_SOCKET_CHANNELS, ["IB", "Socket"], "fell back to TCP"),
+    ],
+)
+def test_nccl_tells_which_network_it_took(log: str, found: list[str], said: str) -> None:
+    """Its log only: no GPU takes part in any test of this program."""
+    assert gpu_rank.ways(log) == found
+    wrong = gpu_rank.slow(found)
+    assert wrong.startswith(said) if said.startswith("fell") else said in wrong
+    assert bool(wrong) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "said"),
+    [
+        (logs.NCCL_INFINIBAND, 0, ""),
+        (logs.NCCL_SOCKET, 0, "fell back to TCP"),
+        (logs.NCCL_SOCKET, 1, "fell back to TCP"),
+        (logs.NCCL_SILENT, 0, "does not tell"),
+        (logs.NCCL_INFINIBAND + "RuntimeError: no driver", 1, "RuntimeError: no driver"),
+    ],
+)
+def test_a_sum_that_did_not_come_back_is_as_wrong_as_the_wrong_network(
+    log: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of Horovod's sum, a program that writes what NCCL wrote elsewhere and ends as told."""
+    monkeypatch.setattr(gpu_rank, "DEVICE", str(tmp_path))
+    monkeypatch.setattr(gpu_rank, "SUM", f"print({log!r}); raise SystemExit({code})")
+    wrong = gpu_rank.main()
+    assert said in wrong
+    assert bool(wrong) == bool(said)
+
+
+def run_carried(program: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """As ``python3 -c`` runs it in an image that has no MPI and no GPU."""
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, *words], cwd=cwd, env={"LD_LIBRARY_PATH": ""},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(Path(gpu_rank.DEVICE).exists(), reason="there is a GPU")
+def test_without_a_gpu_nccl_is_not_asked_and_it_says_so(tmp_path: Path) -> None:
+    done = run_carried(Path(gpu_rank.__file__).read_text(), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "fabric: NCCL was not asked: the container sees no GPU\n"
+
+
+@pytest.mark.parametrize("fabric", launch.FABRICS)
+def test_without_mpi_it_says_so(fabric: str, tmp_path: Path) -> None:
+    """The way that it goes in an image without MPI. With MPI it goes in tests/hpc."""
+    done = run_carried(Path(rank.__file__).read_text(), "2", fabric, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "no MPI in the container" in done.stderr or "singleton trap" in done.stderr
+
+
+@pytest.mark.parametrize("which", TARGETS)
+@pytest.mark.parametrize(
+    ("launcher", "way", "names"),
+    [
+        ("slurm", {"nodes": 2}, ["prove_world"]),
+        ("slurm", {"fabric": "infiniband"}, ["prove_world"]),
+        ("slurm", {"nodes": 2, "fabric": "infiniband"}, ["prove_world", "prove_nccl"]),
+        ("mpirun", {"hosts_text": "a:2,b:2"}, []),
+        ("mpirun", {"hosts_text": "a:2,b:2", "fabric": "infiniband"}, ["prove_world", "prove_nccl"]),
+    ],
+)
+def test_the_recipes_prove_what_the_site_said(
+    which: str, launcher: str, way: dict[str, Any], names: list[str]
+) -> None:
+    made = launch.LAUNCHERS[launcher].make(TARGETS[which], launch.site(**way), ("true",))
+    assert isinstance(made, Line | Batch)
+    assert [proof.name for proof in made.proofs] == names
+    ends = [line for line in launch.script(made).splitlines() if 'python3 -c "$' in line]
+    assert [f'"${name}"' in line for name, line in zip(names, ends, strict=True)] == [True] * len(names)
+
+
+def test_the_line_of_mpirun_trains_only_after_its_proofs(tmp_path: Path) -> None:
+    """mpirun is a stand-in that fails where it is asked to prove."""
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text('#!/bin/sh\ncase "$*" in *"-c "*) echo proof; exit 1 ;; *) echo trains ;; esac\n')
+    mpirun.chmod(0o755)
+    site = launch.site(hosts_text="a,b", fabric="infiniband")
+    made = launch.LAUNCHERS["mpirun"].make(TARGETS["openmpi 5"], site, ("true",))
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(
+        ["bash", "-c", launch.script(made)], env=path, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("proof\n", 1)
