@@ -1,0 +1,101 @@
+"""What is told of a published image, signed by the site's key, beside the image in the registry."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from stackwright import record as records
+from stackwright.attest import provenance, sbom, statement
+from stackwright.attest.access import Access, pinned
+from stackwright.attest.jsons import json_object
+from stackwright.attest.keys import Loaded, keyid
+from stackwright.attest.signing import sign
+from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind
+from stackwright.engines.oci import Tool
+from stackwright.errors import AttestError
+from stackwright.found import Facts, dig, found
+from stackwright.project import Planned
+from stackwright.record import Record
+
+RECORD = "org.stackwright.record"
+"""Annotation of a referring manifest: the sha256 of the record that it belongs to."""
+
+SIGNER = "org.stackwright.signer"
+"""Annotation of a referring manifest: the id of the key that signed. Nobody believes it: it saves work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """``new`` were attached by this call; the others of the kinds were there."""
+
+    image: str
+    new: tuple[Kind, ...]
+
+
+def attach(
+    reference: str, row: Planned, record: Record, facts: Facts, *, key: Loaded, cosign: Tool, access: Access
+) -> Attached:
+    """Attach the four statements to an image that the registry has, and be done where it has them already.
+
+    ``facts`` are those of the record's own probing (``probe.gather`` of the row's folder). AttestError where
+    the image is not the one that was probed: nothing is signed then.
+    """
+    manifest = access.manifest(reference)
+    image = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+    require_probed(row, record, facts, json_object(manifest, reference), image)
+    predicates = _predicates(row, record, facts, image)
+    fixed = pinned(reference, image)
+    digest = provenance.digest(record)
+    ours = {RECORD: digest, SIGNER: keyid(key.public)}
+    listed = access.attached(fixed, ENVELOPE)
+    there = {one.get(PREDICATE_TYPE) for one in listed if ours.items() <= one.items()}
+    missing = tuple(kind for kind in Kind if str(kind) not in there)
+    with TemporaryDirectory(prefix="stackwright-attest-") as name:
+        for kind in missing:
+            payload = statement.encode(kind, image, record.row, predicates[kind])
+            file = Path(name) / f"{kind.word}.dsse.json"
+            file.write_bytes(sign(payload, key, cosign))
+            annotations = {
+                PREDICATE_TYPE: str(kind), **ours,
+                "org.opencontainers.image.created": record.finished or record.started,
+            }  # fmt: skip
+            access.attach(fixed, ENVELOPE, file, annotations)
+    return Attached(image=image, new=missing)
+
+
+def require_probed(
+    row: Planned, record: Record, facts: Facts, manifest: Mapping[str, object], image: str
+) -> None:
+    """AttestError unless row, record, facts and manifest are all of one image: what is signed was probed.
+
+    A digest in the record is the publisher's, who compared what it sent with what was probed: in containerd's
+    store the engine's own id is not one that a registry knows.
+    """
+    config = dig(manifest, "config", "digest")
+    seen = record.image
+    if seen and seen.digest and seen.digest != image:
+        cause = f"the record is of the published {seen.digest}, and the registry has {image}"
+    elif seen is None or (not seen.digest and seen.id not in (config, image)):
+        cause = f"the record is of the image {seen.id if seen else 'of none'}, and the registry has {config}"
+    elif (record.row, record.key) != (row.stack.id, row.recipe.key):
+        of = f"{row.stack.id} {row.recipe.key[:12]}"
+        cause = f"the record is of {record.row} {record.key[:12]}, not of {of}"
+    elif found(row.stack, facts) != record.found:
+        cause = "the facts are of another probing than the record"
+    else:
+        return
+    raise AttestError(f"nothing is signed: {cause}", place=record.row, hint=f"./build.py probe {record.row}")
+
+
+def _predicates(row: Planned, record: Record, facts: Facts, image: str) -> dict[Kind, Mapping[str, object]]:
+    files = dict(row.recipe.files)
+    return {
+        Kind.SBOM: sbom.bom(record, facts, image=image, patches=sbom.patches_of(files)),
+        Kind.PROVENANCE: provenance.provenance(record, row.stack, files),
+        Kind.VERDICT: provenance.test_result(record),
+        Kind.RECORD: records.as_json(record),
+    }

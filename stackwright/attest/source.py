@@ -1,0 +1,58 @@
+"""Where an image to be verified is: in a registry, or in a folder that was copied over."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from stackwright.attest import access, layout
+from stackwright.attest.access import Access
+from stackwright.attest.layout import Layout
+from stackwright.engines.oci import Tool
+from stackwright.errors import AttestError, UsageError
+from stackwright.host import Site
+
+
+@contextmanager
+def opened(
+    reference: str, *, site: Callable[[], Site], oras: Callable[[], Tool], say: Callable[[str], None],
+    keep: Path | None = None, plain: bool = False,
+) -> Iterator[tuple[Layout, str]]:  # fmt: skip
+    """The folder, and the digest of the image in it.
+
+    An image of a registry is copied with all that refers to it: into ``keep``, which is empty or new, or for
+    as long as the block lasts. Of a folder nothing is asked for: neither ``site`` nor ``oras``.
+    """
+    folder, wanted = layout.split(reference)
+    if folder is not None:
+        if keep:
+            raise UsageError("--keep is for images of a registry", hint="copy the folder")
+        found = Layout(folder=folder.resolve())
+        yield found, layout.image_of(found, wanted)
+        return
+    match = access.parsed(reference)
+    with TemporaryDirectory(prefix="stackwright-verify-") as scratch:
+        target = (keep or Path(scratch)).resolve()
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise UsageError(f"--keep {keep}: it is there, and no empty folder", hint="name a new one")
+        here = site()
+        own = here.registry if here.registry and here.registry.host == match["host"] else None
+        ca, plain = (own.ca, own.plain or plain) if own else (None, plain)
+        with access.to_registry(reference, here, oras(), say=say, ca=ca, plain=plain) as registry:
+            found = _copied(registry, reference, target)
+        image = layout.image_of(found, access.COPIED)
+        if match["digest"] not in (None, image):
+            raise AttestError(f"the registry gives another image, {image}", place=reference)
+        yield found, image
+
+
+def _copied(registry: Access, reference: str, target: Path) -> Layout:
+    """Half a copy is none: the folder is then free for the next try."""
+    try:
+        return registry.copy(reference, target)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise

@@ -1,0 +1,90 @@
+"""Whether a row may have a tag. Pure; no option of the command line reaches the first two functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from stackwright.checks.static import STACK_LABEL
+from stackwright.model import FRAMEWORKS, Outcome, Tier
+from stackwright.record import Record, flatten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yesterday:
+    """What the moving tag leads to now.
+
+    ``row`` is what the image itself declares, under the names of ``Record.declared``. ``passed``: its tiers
+    by world, None where no record of it is found. ``sif``: whether a SIF of it is there as well.
+    """
+
+    digest: str
+    row: Mapping[str, str]
+    passed: Mapping[str, frozenset[Tier]] | None
+    sif: bool
+
+
+def unproven(record: Record | None, required: tuple[Tier, ...], checks: str, *, sif: bool) -> tuple[str, ...]:
+    """Why the row may not be published, whoever asks for it; empty where it may.
+
+    ``checks``: the digest of today's probes and checks.
+    """
+    if record is None or record.image is None:
+        return ("it was not built as it is today",)
+    if sif and record.sif is None:
+        return ("no .sif of it was made",)
+    if dict(record.tools).get("checks") != checks:
+        return ("it was judged by other checks than today's",)
+    worlds = ("docker", "sif") if sif else ("docker",)
+    return tuple(reason for world in worlds for reason in _not_passed(record, world, required))
+
+
+def less(record: Record, before: Yesterday, *, sif: bool) -> tuple[str, ...]:
+    """What the row had yesterday and has not today."""
+    return tuple(_less(record, before, sif))
+
+
+def passed(record: Record) -> dict[str, frozenset[Tier]]:
+    return {
+        verdict.world: frozenset(tier for tier in Tier if verdict.tier(tier) is Outcome.PASSED)
+        for verdict in record.verdicts
+    }
+
+
+def _not_passed(record: Record, world: str, required: tuple[Tier, ...]) -> Iterator[str]:
+    verdict = record.verdict(world)
+    if verdict is None:
+        yield f"it was not probed in {world}"
+        return
+    for tier in required:
+        outcome = verdict.tier(tier)
+        if outcome is not Outcome.PASSED:
+            yield f"the tier {tier} is {outcome} in {world}"
+    others = {check.tier for check in verdict.failed} - set(required)
+    yield from (f"the tier {tier} failed in {world}" for tier in sorted(others))
+
+
+def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
+    today = dict(record.declared)
+    for name in FRAMEWORKS:
+        if before.row.get(name) and not today.get(name):
+            yield f"{name} {before.row[name]}"
+    gone = set(before.row.get("gpu_arch", "").split()) - set(today.get("gpu_arch", "").split())
+    yield from (f"GPU architecture {arch}" for arch in sorted(gone))
+    now = passed(record)
+    for world, tiers in sorted((before.passed or {}).items()):
+        if world == "docker" or sif:
+            lost = tiers - now.get(world, frozenset())
+            yield from (f"the tier {tier} passed in {world}" for tier in Tier if tier in lost)
+    if before.sif and not sif:
+        yield "a .sif"
+
+
+def declared(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """The row that an image's label holds; nothing where the image is not one of ours."""
+    try:
+        document = json.loads(labels.get(STACK_LABEL) or "{}")
+    except ValueError:
+        return {}
+    return dict(flatten(document)) if isinstance(document, Mapping) else {}

@@ -1,0 +1,171 @@
+"""Moves tags of many rows, so that a crash of whoever asked for it does not leave some of them behind.
+
+A registry has no transactions: tags are set one after the other. What is to be moved is written to a journal
+first, and a process of its own, which outlives the one that started it, goes through it. Where that process
+dies as well, the next one goes on from the journal before anything else is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import TypeAdapter, ValidationError
+
+from stackwright import host
+from stackwright.atomic import publish
+from stackwright.errors import InternalError, PublishError, StackwrightError
+from stackwright.files import held
+from stackwright.publish.registry import Access, Manifest, Registry
+
+JOURNAL, LOCK = "moving.json", ".moving.lock"
+PROGRAM = "import stackwright.publish.moving as moving; moving.main()"
+"""With -m, Python would warn that the module is there twice, in front of each error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """``before`` and ``after`` are digests; ``before`` is empty for a tag that was not there."""
+
+    repository: str
+    tag: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """What is to be moved, and where. Its file holds no login and no proxy, which may have a password."""
+
+    version: int = 1
+    access: Access
+    moves: tuple[Move, ...]
+
+
+_ADAPTER = TypeAdapter(Journal)
+WITHOUT: Any = {"access": {"proxies"}}
+
+
+def move(journal: Journal, folder: Path, say: Callable[[str], None]) -> None:
+    """All of them; or an error, and those that could be moved back are."""
+    publish(_ADAPTER.dump_json(journal, indent=2, exclude=WITHOUT), folder / JOURNAL)
+    finish(folder, say)
+
+
+def finish(folder: Path, say: Callable[[str], None]) -> None:
+    """Do what a journal says, if there is one; another process that is at it is waited for."""
+    if not (folder / JOURNAL).exists():
+        return
+    # -P: nothing that lies in the folder where somebody works is taken for one of our modules.
+    argv = [sys.executable, "-P", "-c", PROGRAM, str(folder)]
+    root = Path(__file__).resolve().parents[2]
+    # A session of its own: neither Ctrl-C nor the end of the one who asked reaches it.
+    with subprocess.Popen(
+        argv, env={**os.environ, "PYTHONPATH": str(root)}, start_new_session=True, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as child:  # fmt: skip
+        assert child.stderr is not None
+        said = [line.rstrip("\n") for line in child.stderr if not _told(line, say)]
+    if child.returncode:
+        cause, _, hint = "\n".join(said).partition("\n  next: ")
+        raise PublishError(cause or f"the tags could not be moved ({child.returncode})", hint=hint)
+
+
+def _told(line: str, say: Callable[[str], None]) -> bool:
+    """Whether the line is one for the way; what is left is the error."""
+    if line.startswith("~ "):
+        say(line[2:].rstrip("\n"))
+    return line.startswith("~ ")
+
+
+# -- the process of its own ------------------------------------------------------------------------
+
+
+def work(folder: Path, say: Callable[[str], None]) -> None:
+    """Do what the journal says, then remove it. One process at a time."""
+    with held(folder / LOCK, lambda: say("another process moves the tags; waiting for it")):
+        path = folder / JOURNAL
+        if not path.exists():
+            return
+        journal = _read(path)
+        registry = Registry(journal.access, say)
+        moves, manifests = _standing(registry, journal, path)
+        done: list[Move] = []
+        try:
+            for one, manifest in zip(moves, manifests, strict=True):
+                registry.put_manifest(one.repository, one.tag, manifest)
+                done.append(one)
+        except PublishError as error:
+            if not error.away:  # else the journal is finished when it is back
+                _back(registry, done, say)
+                path.unlink()
+            raise
+        path.unlink()
+
+
+def _standing(
+    registry: Registry, journal: Journal, path: Path
+) -> tuple[tuple[Move, ...], tuple[Manifest, ...]]:
+    """What is left to be moved, with its manifests: everything is asked for before the first tag moves."""
+    left: list[Move] = []
+    manifests: list[Manifest] = []
+    for one in journal.moves:
+        now = registry.digest_of(one.repository, one.tag) or ""
+        if now == one.after:
+            continue
+        place = f"{journal.access.host}/{one.repository}:{one.tag}"
+        if now != one.before:
+            hint = f"look at that tag; without {path} the others stay as they are now"
+            raise PublishError("someone else has moved this tag meanwhile", place=place, hint=hint)
+        manifest = registry.manifest(one.repository, one.after)
+        if manifest is None:
+            hint = f"publish these rows again, without {path}"
+            raise PublishError(f"{one.after} is not in the registry any more", place=place, hint=hint)
+        left.append(one)
+        manifests.append(manifest)
+    return tuple(left), tuple(manifests)
+
+
+def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> None:
+    """A tag that was not there before cannot be taken away: a registry deletes images, not tags."""
+    for one in reversed(done):
+        with contextlib.suppress(PublishError):
+            before = registry.manifest(one.repository, one.before) if one.before else None
+            if before:
+                registry.put_manifest(one.repository, one.tag, before)
+                say(f"{one.repository}:{one.tag} was moved back")
+
+
+def _read(path: Path) -> Journal:
+    try:
+        journal = _ADAPTER.validate_json(path.read_bytes())
+        return replace(journal, access=replace(journal.access, proxies=host.proxies()))
+    except ValidationError as error:
+        hint = "look at the moving tags of the registry, remove the file, and publish again"
+        cause = f"not a journal of tags: {error.errors(include_url=False)[0]['msg']}"
+        raise PublishError(cause, place=str(path), hint=hint) from None
+
+
+def main() -> None:
+    def say(text: str) -> None:
+        with contextlib.suppress(OSError):  # whoever asked may be gone
+            print(f"~ {text}", file=sys.stderr, flush=True)
+
+    try:
+        work(Path(sys.argv[1]), say)
+    except StackwrightError as error:
+        _fail(error)
+    except Exception as defect:
+        _fail(InternalError.of(defect))
+
+
+def _fail(error: StackwrightError) -> NoReturn:
+    with contextlib.suppress(OSError):
+        print(error, file=sys.stderr, flush=True)
+    sys.exit(error.exit_code)

@@ -1,0 +1,291 @@
+"""Publishes rows: all of them, or none that a tag tells of."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+from stackwright import record
+from stackwright.build import row_lock
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.engines.oci import Tool
+from stackwright.errors import GateError, PublishError
+from stackwright.matrix import Publish
+from stackwright.model import Tier
+from stackwright.pipeline import checks_digest
+from stackwright.project import Planned, Project, cells
+from stackwright.publish import before, gate, layout, moving, tags, whole
+from stackwright.publish.layout import Layout
+from stackwright.publish.registry import Manifest, Registry
+from stackwright.publish.tags import Named
+from stackwright.record import Record
+from stackwright.runner import Runner
+
+PACKING = "packing-"
+"""How a folder begins in which an image is packed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """``reference`` is HOST/REPOSITORY@DIGEST. Its ``tags`` are set when all rows are there.
+
+    ``sent_bytes`` are those of blobs that the registry did not have, ``present_bytes`` of those that it had.
+    """
+
+    row: str
+    reference: str
+    digest: str
+    tags: tuple[str, ...]
+    sent_bytes: int
+    present_bytes: int
+    sif: bool = False
+
+
+BeforeTags = Callable[[Published, Planned, Record], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Everything that publishing needs. ``base`` is the site's repository, below the registry's host.
+
+    ``skopeo`` is asked for when there is something to pack. ``before_tags`` is called for each image when it
+    is there by its digest and has no tag yet; what it raises keeps all tags where they are. ``allow_less``:
+    rows that may have less than yesterday. ``places`` notes which repository has a blob that this run saw.
+    """
+
+    project: Project
+    scheme: Publish
+    registry: Registry
+    base: str
+    docker: Docker
+    runner: Runner
+    skopeo: Callable[[], Tool]
+    say: Callable[[str], None]
+    today: date
+    allow_less: Collection[str] = ()
+    sif: bool = False
+    before_tags: BeforeTags | None = None
+    places: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        return self.project.out / "publish"
+
+    def named(self, row: Planned, *, sif: bool = False) -> Named:
+        return tags.named(self.scheme, self.base, row.stack.id, row.recipe.key, self.today, sif=sif)
+
+
+def publish_rows(by: Publisher, rows: Sequence[Planned]) -> tuple[Published, ...]:
+    """Push every row by digest, then set the tags of all of them, the moving ones last and together.
+
+    GateError before anything is sent where a row may not be published; PublishError where the registry does
+    not take it. What an earlier call left unfinished is finished first.
+    """
+    with alone(by):
+        moving.finish(by.folder, by.say)
+        foretell(by, rows)
+        published = tuple(one for row in rows for one in _pushed(by, row))
+        for one in published:
+            _set_fixed(by, one)
+        _move(by, published)
+    return published
+
+
+@contextmanager
+def alone(by: Publisher) -> Iterator[None]:
+    """Nobody else packs or sets tags with this ``out``; what a killed process left of packing is gone."""
+    with row_lock(by.folder, by.say):
+        for left in by.folder.glob(f"{PACKING}*"):
+            shutil.rmtree(left)
+        yield
+
+
+def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
+    """Where the rows would go. GateError where one may not be published; nothing is changed."""
+    names = [(row.stack.id, by.named(row, sif=sif)) for row in rows for sif in _worlds(by)]
+    tags.refuse_shared(names)
+    tags.refuse_set(by.scheme, names)
+    refused = {row.stack.id: reasons for row in rows if (reasons := refusals(by, row))}
+    if refused:
+        raise _refused(refused)
+    return tuple(one for _, one in names)
+
+
+def refusals(by: Publisher, row: Planned) -> tuple[str, ...]:
+    """Why a row may not be published now; empty where it may."""
+    known, reasons = _standing(by, row)
+    if reasons or known is None or row.stack.id in by.allow_less:
+        return reasons
+    found = before.yesterday(
+        by.registry, by.project.records, row.stack.id, by.named(row), by.named(row, sif=True)
+    )
+    if found is None:
+        return ()
+    if found.passed is None:
+        by.say(f"{row.stack.id}: there is no record of what is published now; its tiers cannot be compared")
+    return tuple(f"yesterday it had {what}" for what in gate.less(known, found, sif=by.sif))
+
+
+def _standing(by: Publisher, row: Planned) -> tuple[Record | None, tuple[str, ...]]:
+    """The row's record as it is in this moment, and what it lacks to be published at all."""
+    known = record.latest(by.project.records, row.stack.id, row.recipe.key)
+    required = tuple(Tier(name) for name in by.scheme.require)
+    return known, gate.unproven(known, required, checks_digest(by.project.root), sif=by.sif)
+
+
+def _worlds(by: Publisher) -> tuple[bool, ...]:
+    return (False, True) if by.sif else (False,)
+
+
+def _refused(refused: dict[str, tuple[str, ...]]) -> GateError:
+    lines = [f"{row}: {reason}" for row, reasons in refused.items() for reason in reasons]
+    only_less = all(reason.startswith("yesterday") for reasons in refused.values() for reason in reasons)
+    hint = "build.py run ROW proves a row; nothing was published"
+    if only_less:
+        hint = "if that is meant: " + " ".join(f"--allow-less {row}" for row in refused)
+    return GateError("; ".join(lines), hint=hint)
+
+
+# -- by digest -------------------------------------------------------------------------------------
+
+
+def _pushed(by: Publisher, row: Planned) -> Iterator[Published]:
+    with row_lock(by.project.out / row.stack.id, by.say):
+        known, reasons = _standing(by, row)
+        if reasons:  # another run may have worked on it since
+            raise _refused({row.stack.id: reasons})
+        assert known is not None, "the gate has seen it"
+        one, known = push_image(by, row, known)
+        if by.before_tags:
+            by.before_tags(one, row, known)
+        yield one
+        if by.sif:
+            yield _sif(by, row, known)
+
+
+def push_image(by: Publisher, row: Planned, known: Record) -> tuple[Published, Record]:
+    """By digest alone, which its record knows from then on. ``known`` is of an image; the row is locked."""
+    assert known.image is not None
+    one = _image(by, row, known)
+    known = replace(known, image=replace(known.image, digest=one.digest))
+    record.write(known, by.project.records)
+    return one, known
+
+
+def _image(by: Publisher, row: Planned, known: Record) -> Published:
+    """Packed only if the registry lacks what was made of this very image before."""
+    assert known.image is not None
+    names = by.named(row)
+    there = by.registry.manifest(names.repository, known.image.digest) if known.image.digest else None
+    if there:
+        return _published(by, row, names, there, sent=0)
+    found = engine.inspect(by.docker, known.image.reference)
+    if found is None or found["Id"] != known.image.id:
+        hint = "build.py run builds and proves it again"
+        raise PublishError("the image that was proven is not in the engine", place=row.stack.id, hint=hint)
+    with tempfile.TemporaryDirectory(prefix=PACKING, dir=by.folder) as folder:
+        packed = layout.of_image(
+            known.image.id,
+            known.image.bytes,
+            Path(folder),
+            docker=by.docker,
+            runner=by.runner,
+            skopeo=by.skopeo(),
+        )
+        return _sent(by, row, names, packed)
+
+
+def _sif(by: Publisher, row: Planned, known: Record) -> Published:
+    assert known.sif is not None, "the gate has seen it"
+    path = by.project.out.parent / known.sif.path
+    if not path.is_file():
+        raise PublishError("the SIF that was proven is not there", place=str(path), hint="build.py run")
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+        made = layout.of_sif(path, known.sif.sha256, Path(folder))
+        return replace(_sent(by, row, by.named(row, sif=True), made), sif=True)
+
+
+def _sent(by: Publisher, row: Planned, names: Named, made: Layout) -> Published:
+    """Blobs that are missing, then the manifest under its own digest: it has no tag."""
+    sent, sizes, files = 0, made.manifest.blobs, dict(made.files)
+    for digest, size in sizes.items():
+        if not _there(by, names.repository, digest):
+            by.say(f"{row.stack.id}: sending {size / 1e6:.1f} MB")
+            by.registry.push_blob(names.repository, digest, files[digest])
+            sent += size
+        by.places[digest] = names.repository
+    by.registry.put_manifest(names.repository, made.manifest.digest, made.manifest)
+    return _published(by, row, names, made.manifest, sent=sent)
+
+
+def _there(by: Publisher, repository: str, digest: str) -> bool:
+    if by.registry.has_blob(repository, digest):
+        return True
+    origin = by.places.get(digest, repository)
+    return origin != repository and by.registry.mount_blob(repository, digest, origin)
+
+
+def _published(by: Publisher, row: Planned, names: Named, manifest: Manifest, *, sent: int) -> Published:
+    total = sum(manifest.blobs.values())
+    one = Published(
+        row=row.stack.id, reference=f"{by.registry.access.host}/{names.repository}@{manifest.digest}",
+        digest=manifest.digest, tags=(*names.fixed, *names.moving),
+        sent_bytes=sent, present_bytes=total - sent,
+    )  # fmt: skip
+    by.say(f"{one.row}: {one.reference}: {sent} bytes sent, {one.present_bytes} bytes were there")
+    return one
+
+
+# -- tags ------------------------------------------------------------------------------------------
+
+
+def _set_fixed(by: Publisher, one: Published) -> None:
+    repository = _repository(by, one)
+    manifest = by.registry.manifest(repository, one.digest)
+    assert manifest is not None, "it was put there a moment ago"
+    for tag in one.tags[: len(by.scheme.tags)]:
+        by.registry.put_manifest(repository, tag, manifest)
+
+
+def _move(by: Publisher, published: Sequence[Published]) -> None:
+    wanted = [(_repository(by, one), tag, one.digest) for one in published for tag in _moving_tags(by, one)]
+    if by.scheme.set:
+        wanted.append((by.base, by.scheme.set, _whole(by, published)))
+    moves = []
+    for repository, tag, digest in wanted:
+        now = by.registry.digest_of(repository, tag) or ""
+        if now != digest:
+            moves.append(moving.Move(repository=repository, tag=tag, before=now, after=digest))
+    if moves:
+        journal = moving.Journal(access=by.registry.access, moves=tuple(moves))
+        moving.move(journal, by.folder, by.say)
+
+
+def _whole(by: Publisher, published: Sequence[Published]) -> str:
+    """The digest of the index of all rows, which is there and has no tag yet."""
+    new = []
+    for one in published:
+        manifest = by.registry.manifest(by.base, one.digest)
+        assert manifest is not None, "it was put there a moment ago"
+        new.append(whole.entry(one.row, _moving_tags(by, one)[0], manifest))
+    rows = {cell.id for cell in cells(by.project)} | {one.row for one in published}
+    before = by.registry.manifest(by.base, by.scheme.set)
+    old = whole.kept(before, rows, [_moving_tags(by, one)[0] for one in published])
+    there = [one for one in old if by.registry.digest_of(by.base, one["digest"])]
+    made = whole.index((*there, *new))
+    by.registry.put_manifest(by.base, made.digest, made)
+    return made.digest
+
+
+def _moving_tags(by: Publisher, one: Published) -> tuple[str, ...]:
+    return one.tags[len(by.scheme.tags) :]
+
+
+def _repository(by: Publisher, one: Published) -> str:
+    return one.reference.removeprefix(f"{by.registry.access.host}/").partition("@")[0]

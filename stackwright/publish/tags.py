@@ -1,0 +1,85 @@
+"""Tags from the templates of ``matrix.yaml``. Pure: what cannot be a tag is found before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from stackwright.errors import MatrixError
+from stackwright.host import REPOSITORY
+from stackwright.matrix import Publish
+
+TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+"""OCI distribution-spec 1.1, "Pulling manifests"."""
+
+PLACEHOLDER = re.compile(r"\{(row|date|key)(?::\.([0-9]{1,2}))?\}")
+SIF_SUFFIX = ".sif"
+"""Of the tags of a row's SIF, which lies in the same repository as its image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """``fixed`` tags come first; ``moving`` ones were another image's yesterday."""
+
+    repository: str
+    fixed: tuple[str, ...]
+    moving: tuple[str, ...]
+
+
+def named(scheme: Publish, base: str, row: str, key: str, day: date, *, sif: bool = False) -> Named:
+    """Where a row goes below ``base``, the repository of the site. MatrixError for what no registry takes."""
+    values = {"row": row, "date": day.strftime("%Y%m%d"), "key": key}
+    suffix = SIF_SUFFIX if sif else ""
+    below = _expanded(scheme.repository, values)
+    repository = "/".join(part for part in (base, below) if part)
+    if not REPOSITORY.fullmatch(repository):
+        hint = "lower-case letters, digits and single separators; see publish.repository of the matrix"
+        raise MatrixError(f"{repository!r} cannot be the name of a repository", place=row, hint=hint)
+    return Named(
+        repository=repository,
+        fixed=tuple(_tag(template, values, suffix) for template in scheme.tags),
+        moving=tuple(_tag(template, values, suffix) for template in scheme.moving),
+    )
+
+
+def refuse_shared(named_rows: Iterable[tuple[str, Named]]) -> None:
+    """MatrixError where two rows would get one tag: whoever came last would have it."""
+    owners: dict[tuple[str, str], str] = {}
+    for row, names in named_rows:
+        for tag in (*names.fixed, *names.moving):
+            owner = owners.setdefault((names.repository, tag), row)
+            if owner != row:
+                cause = f"{owner} and {row} would both be {names.repository}:{tag}"
+                raise MatrixError(
+                    cause, place="publish", hint="write {row} into the tag, or into 'repository'"
+                )
+
+
+def refuse_set(scheme: Publish, named_rows: Iterable[tuple[str, Named]]) -> None:
+    """MatrixError where one tag for all rows is not possible, or is a row's as well."""
+    if not scheme.set:
+        return
+    if scheme.repository:
+        hint = "leave out 'repository', or 'set'"
+        raise MatrixError("'set' needs one repository for all rows", place="publish", hint=hint)
+    for row, names in named_rows:
+        if scheme.set in (*names.fixed, *names.moving):
+            cause = f"{scheme.set!r} is a tag of {row}, and of all rows"
+            raise MatrixError(cause, place="publish", hint="call the set otherwise")
+
+
+def _tag(template: str, values: dict[str, str], suffix: str) -> str:
+    text = _expanded(template, values) + suffix
+    if not TAG.fullmatch(text):
+        hint = "letters, digits, '_', '.' and '-', at most 128, and the first no '.' or '-'"
+        raise MatrixError(f"{text!r} cannot be a tag", place=values["row"], hint=hint)
+    return text
+
+
+def _expanded(template: str, values: dict[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        return values[found[1]][: int(found[2])] if found[2] else values[found[1]]
+
+    return PLACEHOLDER.sub(value, template)

@@ -1,0 +1,216 @@
+"""The gate and the tags, which are pure: what may be published, and under which names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import built
+
+from stackwright import schema
+from stackwright.errors import MatrixError
+from stackwright.load import interpret
+from stackwright.matrix import Publish
+from stackwright.model import Check, Outcome, Tier, Verdict
+from stackwright.publish import gate, tags
+from stackwright.publish.gate import Yesterday
+from stackwright.record import Image, Record, SifFile
+
+CPU = (Tier.STATIC, Tier.LINK, Tier.BUILT, Tier.COLLECTIVE)
+CHECKS = "0123456789ab"
+KEY = "abcdef012345" + "0" * 52
+DAY = date(2026, 1, 2)
+SIF = SifFile(path="out/x.sif", bytes=1, sha256="0" * 64)
+
+
+def verdict(world: str = "docker", **outcomes: Outcome) -> Verdict:
+    """Every tier passed but those that are named."""
+    checks = (
+        Check(id=f"{tier}.x", tier=tier, why="", outcome=outcomes.get(tier, Outcome.PASSED), detail="")
+        for tier in Tier
+    )
+    return Verdict(world=world, checks=tuple(checks))
+
+
+def record(*verdicts: Verdict, **declared: str) -> Record:
+    image = Image(reference="x", id="sha256:1", bytes=1, base="")
+    known = {"torch": "2.6.0", "tensorflow": "2.18.0", "gpu_arch": "8.0 9.0", **declared}
+    return replace(
+        built(), image=image, sif=SIF, verdicts=verdicts, tools=(("checks", CHECKS),),
+        declared=tuple((name, text) for name, text in known.items() if text),
+    )  # fmt: skip
+
+
+def before(row: Record, *, sif: bool = False) -> Yesterday:
+    return Yesterday(digest="sha256:2", row=dict(row.declared), passed=gate.passed(row), sif=sif)
+
+
+# -- what every row needs --------------------------------------------------------------------------
+
+
+def test_a_row_that_passed_may_be_published_also_without_a_gpu() -> None:
+    assert gate.unproven(record(verdict(gpu=Outcome.NOT_RUN)), CPU, CHECKS, sif=False) == ()
+
+
+@pytest.mark.parametrize("tier", CPU)
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.NOT_RUN])
+@pytest.mark.parametrize("world", ["docker", "sif"])
+def test_each_required_tier_that_did_not_pass_is_named(tier: Tier, outcome: Outcome, world: str) -> None:
+    other = verdict("sif" if world == "docker" else "docker")
+    row = record(verdict(world, **{tier: outcome}), other)
+    assert gate.unproven(row, CPU, CHECKS, sif=True) == (f"the tier {tier} is {outcome} in {world}",)
+
+
+def test_a_tier_that_failed_counts_also_where_it_is_not_required() -> None:
+    row = record(verdict(gpu=Outcome.FAILED))
+    assert gate.unproven(row, CPU, CHECKS, sif=False) == ("the tier gpu failed in docker",)
+    assert gate.unproven(record(verdict(gpu=Outcome.NOT_RUN)), (Tier.GPU,), CHECKS, sif=False)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (None, "not built"),
+        (replace(record(verdict()), image=None), "not built"),
+        (record(), "not probed in docker"),
+        (record(verdict("sif")), "not probed in docker"),
+        (replace(record(verdict()), tools=()), "judged by other checks"),
+        (replace(record(verdict()), sif=None), "no .sif"),
+        (record(verdict()), "not probed in sif"),
+    ],
+)
+def test_what_is_missing_is_said(row: Record | None, reason: str) -> None:
+    said = gate.unproven(row, CPU, CHECKS, sif=True)
+    assert reason in said[0]
+
+
+# -- less than yesterday ---------------------------------------------------------------------------
+
+
+def test_the_same_and_more_are_not_less() -> None:
+    row = record(verdict())
+    assert gate.less(row, before(row), sif=False) == ()
+    richer = record(verdict(), mxnet="1.9.1", gpu_arch="8.0 9.0 10.0", torch="2.8.0")
+    assert gate.less(richer, before(row), sif=True) == ()
+
+
+def test_everything_that_is_gone_is_named() -> None:
+    row = record(verdict(gpu=Outcome.NOT_RUN), tensorflow="", gpu_arch="9.0")
+    assert gate.less(row, before(record(verdict()), sif=True), sif=False) == (
+        "tensorflow 2.18.0", "GPU architecture 8.0", "the tier gpu passed in docker", "a .sif",
+    )  # fmt: skip
+
+
+def test_tiers_of_the_sif_count_where_it_is_published() -> None:
+    yesterday = before(record(verdict(), verdict("sif")))
+    today = record(verdict(), verdict("sif", gpu=Outcome.NOT_RUN))
+    assert gate.less(today, yesterday, sif=True) == ("the tier gpu passed in sif",)
+    assert gate.less(today, yesterday, sif=False) == ()
+
+
+def test_tiers_that_nobody_knows_are_not_compared() -> None:
+    yesterday = replace(before(record(verdict())), passed=None)
+    assert gate.less(record(verdict(gpu=Outcome.NOT_RUN)), yesterday, sif=False) == ()
+
+
+@pytest.mark.parametrize("label", ["", "no json", "[1]", "{"])
+def test_an_image_that_is_none_of_ours_declares_nothing(label: str) -> None:
+    assert gate.declared({"org.stackwright.stack": label}) == {}
+
+
+# -- tags ------------------------------------------------------------------------------------------
+
+
+def test_templates_are_filled() -> None:
+    names = tags.named(Publish(), "hpc/images", "row", KEY, DAY)
+    assert names == tags.Named(
+        repository="hpc/images", fixed=("row-20260102", "row-abcdef012345"), moving=("row",)
+    )
+    scheme = Publish(repository="{row}", tags=("{key}",), moving=("latest", "{date}"))
+    assert tags.named(scheme, "hpc", "row", KEY, DAY, sif=True) == tags.Named(
+        repository="hpc/row", fixed=(f"{KEY}.sif",), moving=("latest.sif", "20260102.sif")
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "scheme", "cause"),
+    [
+        (".hidden", Publish(), "cannot be a tag"),
+        ("torch2.0+cu118", Publish(), "cannot be a tag"),
+        ("x" * 120, Publish(), "cannot be a tag"),
+        ("a..b", Publish(repository="{row}"), "cannot be the name of a repository"),
+        ("a", Publish(repository="../{row}"), "cannot be the name of a repository"),
+    ],
+)
+def test_what_no_registry_takes_is_refused(row: str, scheme: Publish, cause: str) -> None:
+    with pytest.raises(MatrixError, match=cause):
+        tags.named(scheme, "hpc", row, KEY, DAY)
+
+
+@given(st.from_regex(schema.TEMPLATES["moving"].pattern, fullmatch=True), st.sampled_from(["row", "a.b_c-1"]))
+def test_whatever_a_template_comes_to_is_a_tag_or_an_error(template: str, row: str) -> None:
+    try:
+        names = tags.named(Publish(moving=(template,)), "hpc", row, KEY, DAY)
+    except MatrixError:
+        return
+    assert re.fullmatch(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}", names.moving[0], re.ASCII)
+
+
+def test_two_rows_never_share_a_tag() -> None:
+    scheme = Publish(moving=("latest",))
+    named = [(row, tags.named(scheme, "hpc", row, KEY, DAY)) for row in ("a", "b")]
+    with pytest.raises(MatrixError, match="a and b would both be hpc:latest"):
+        tags.refuse_shared(named)
+    tags.refuse_shared(named[:1] * 2)
+
+
+def test_a_tag_for_all_rows_needs_one_repository_and_a_name_of_its_own() -> None:
+    named = [("a", tags.named(Publish(), "hpc", "a", KEY, DAY))]
+    tags.refuse_set(Publish(set="all"), named)
+    with pytest.raises(MatrixError, match="needs one repository"):
+        tags.refuse_set(Publish(set="all", repository="{row}"), named)
+    with pytest.raises(MatrixError, match="'a' is a tag of a, and of all rows"):
+        tags.refuse_set(Publish(set="a"), named)
+
+
+# -- the matrix ------------------------------------------------------------------------------------
+
+ROW = (
+    'include: [{id: a, provider: debian, os: debian-13, python: "3.13", horovod: "0.28.1",'
+    ' mpi: {flavour: openmpi, version: "5.0"}, gpu_arch: ["8.0"]}]\n'
+)
+
+
+def test_the_matrix_says_it() -> None:
+    assert interpret(ROW, "m").publish == Publish()
+    text = ROW + 'publish: {require: [static], moving: ["{row}-latest"], repository: "{row}", tags: []}'
+    assert interpret(text, "m").publish == Publish(
+        require=("static",), moving=("{row}-latest",), repository="{row}", tags=()
+    )
+
+
+@pytest.mark.parametrize(
+    ("publish", "cause", "hint"),
+    [
+        ("{requires: []}", "unknown key 'requires' in 'publish'", "did you mean 'require'?"),
+        ("{require: [statik]}", "'statik' is not a value for 'require'", "did you mean 'static'?"),
+        ("{require: []}", "'require' is an empty list", "at least one"),
+        ("{moving: []}", "'moving' is an empty list", "at least one"),
+        ('{moving: ["{rows}"]}', "is not a value for 'moving'", 'write it as in "{row}"'),
+        ('{tags: ["a b"]}', "is not a value for 'tags'", 'write it as in "{row}-{date}"'),
+        ('{tags: ["$(id)"]}', "is not a value for 'tags'", ""),
+        ('{tags: ["{row}\\n"]}', "is not a value for 'tags'", ""),
+        ('{set: "a b"}', "is not a value for 'set'", 'write it as in "all"'),
+        ('{repository: "Upper"}', "is not a value for 'repository'", ""),
+        ("{tags: latest}", "'tags' must be a list", 'write tags: ["{row}-{date}"]'),
+    ],
+)
+def test_what_is_wrong_in_it_is_said(publish: str, cause: str, hint: str) -> None:
+    with pytest.raises(MatrixError) as caught:
+        interpret(ROW + f"publish: {publish}", "m")
+    assert cause in caught.value.cause and hint in caught.value.hint
+    assert caught.value.place.startswith("m:2:")
