@@ -1,0 +1,100 @@
+"""What a person asks of the history: rows over time, and the answer of a morning again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from stackwright import history, history_nights
+from stackwright.errors import RecordError, UsageError
+from stackwright.nightly.morning import Morning, together
+from stackwright.standing import clean, duration, size
+
+LINES = """SELECT night.row, run.id, run.started, night.state, night.key,
+    coalesce((SELECT group_concat(world || ' ' || passed, ', ') FROM (
+        SELECT world, sum(outcome = 'passed') || ' of ' || count(*) AS passed FROM tier
+        WHERE tier.build = night.build GROUP BY world ORDER BY world)), ''),
+    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'image'),
+    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'sif'),
+    (SELECT sum(seconds) FROM timing WHERE timing.build = night.build)
+    FROM night JOIN run ON run.id = night.run
+    WHERE run.id IN (SELECT id FROM run WHERE finished IS NOT NULL ORDER BY started DESC LIMIT ?)
+    ORDER BY night.row, run.started DESC"""
+ENDED = "SELECT id FROM run WHERE finished IS NOT NULL ORDER BY started DESC, id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row in one night, and the build that stood at its end: None where it has no such thing.
+
+    ``tiers``: how many passed in each world, in words. ``image`` and ``sif`` are in bytes.
+    """
+
+    row: str
+    run: str
+    started: str
+    state: str
+    key: str
+    tiers: str
+    image: int | None
+    sif: int | None
+    seconds: float | None
+
+
+def lines(path: Path, rows: Sequence[str], nights: int) -> tuple[Line, ...]:
+    """Of the rows that a pattern names, or of all; by row, the newest night first.
+
+    UsageError where there were nights, and none of them had such a row.
+    """
+    with history.opened(path) as db:
+        found = db.execute(LINES, (nights,)).fetchall()
+    made = tuple(Line(**dict(zip(Line.__dataclass_fields__, one, strict=True))) for one in found)
+    for name in rows:
+        if made and not any(fnmatchcase(one.row, name) for one in made):
+            hint = "./build.py history names them; --nights goes further back"
+            raise UsageError(f"no row of these nights matches {name!r}", hint=hint)
+    return tuple(one for one in made if not rows or any(fnmatchcase(one.row, name) for name in rows))
+
+
+def document(found: Sequence[Line]) -> dict[str, Any]:
+    return {"version": 1, "nights": [asdict(one) for one in found]}
+
+
+def table(found: Sequence[Line]) -> Table:
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row", "night", "came to", "key", "tiers passed", "image", "sif", "time"):
+        made.add_column(heading, overflow="fold")
+    last = ""
+    for one in found:
+        if one.row != last and last:
+            made.add_section()
+        texts = (one.started[:16].replace("T", " "), one.state, one.key[:12], one.tiers)
+        made.add_row(
+            escape(clean(one.row)) if one.row != last else "", *(escape(clean(text)) for text in texts),
+            _size(one.image), _size(one.sif), duration(one.seconds) if one.seconds else "",
+        )  # fmt: skip
+        last = one.row
+    return made
+
+
+def _size(count: int | None) -> str:
+    return "" if count is None else size(count)
+
+
+def morning(path: Path, runs: Sequence[str]) -> Morning:
+    """Of the last night that ended, or of those named, together."""
+    with history.opened(path) as db:
+        ended = [id for (id,) in db.execute(ENDED)]
+        if not ended:
+            raise RecordError("no night has ended yet", place=str(path), hint="./build.py nightly")
+        unknown = [run for run in runs if run not in ended]
+        if unknown:
+            raise UsageError(f"no night {unknown[0]!r} has ended", hint="./build.py history names them")
+        return together([history_nights.morning_of(db, run) for run in runs or ended[:1]])

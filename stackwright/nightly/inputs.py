@@ -1,0 +1,160 @@
+"""What the key of a row is made of, by name, and which of it changed. Pure."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from jinja2 import meta
+
+from stackwright import lock, record
+from stackwright.model import Cell, Lock
+from stackwright.project import Planned
+from stackwright.render import Sources, declared, environment, values
+
+
+class Kind(StrEnum):
+    """What goes into a key: what a person wrote, what upstream has, what the project brings."""
+
+    VALUE = "matrix value"
+    BASE = "base"
+    DISTRIBUTION = "distribution package"
+    PACKAGE = "package"
+    COMPILER = "compiler package"
+    FILES = "locked files"
+    PATCH = "patch"
+    SOURCE = "source"
+    TEMPLATE = "template"
+    SCRIPT = "script"
+    CONTEXT = "context"
+    DECLARED = "declared"
+
+
+UPSTREAM = (Kind.BASE, Kind.DISTRIBUTION, Kind.PACKAGE, Kind.COMPILER, Kind.FILES)
+"""What moves without anyone here: the answers of mirror and index."""
+
+ORDER = {kind: number for number, kind in enumerate(Kind)}
+NOT_IN_THE_KEY = frozenset(("id", "line", "test_on_gpu"))
+DIGESTS = frozenset((Kind.FILES, Kind.PATCH, Kind.SOURCE, Kind.TEMPLATE, Kind.SCRIPT, Kind.CONTEXT))
+"""Kinds whose values are digests: that they differ says all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Input:
+    kind: Kind
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """``old`` or ``new`` is empty where there was or is none."""
+
+    kind: Kind
+    name: str
+    old: str
+    new: str
+
+
+def inputs(cell: Cell, planned: Planned, sources: Sources) -> tuple[Input, ...]:
+    """Everything that the row's key depends on."""
+    stack, recipe = planned.stack, planned.recipe
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in recipe.files}
+    pairs = (
+        *((Kind.VALUE, name, text) for name, text in written(cell)),
+        *((Kind.DECLARED, name, text) for name, text in record.flatten(declared(stack))),
+        *_of_lock(stack.lock),
+        *((Kind.PATCH, name[3:], files[f"horovod/patches/{name}"]) for name in _patches(files)),
+        (Kind.SOURCE, f"horovod {stack.horovod}", sources.series.sha256),
+        *((Kind.TEMPLATE, name, digest) for name, digest in _templates(planned, sources)),
+        *(
+            (Kind.SCRIPT, name, files[name])
+            for name in files
+            if name.endswith(".sh") or name.startswith("image/")
+        ),
+        *((Kind.CONTEXT, name, digest) for name, digest in files.items()),
+    )
+    return _sorted(pairs)
+
+
+def of_lock(found: Lock) -> tuple[Input, ...]:
+    """The part that index and mirror answered."""
+    return _sorted(_of_lock(found))
+
+
+def _sorted(pairs: Iterable[tuple[Kind, str, str]]) -> tuple[Input, ...]:
+    return tuple(sorted(Input(kind=kind, name=name, value=value) for kind, name, value in pairs))
+
+
+def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
+    """What a record alone still says of the inputs of its key."""
+    return tuple(Input(kind=Kind.DECLARED, name=name, value=value) for name, value in pairs)
+
+
+def written(cell: Cell) -> Iterator[tuple[str, str]]:
+    """The row as a person wrote it, where it reaches the image."""
+    fields = {name: value for name, value in asdict(cell).items() if name not in NOT_IN_THE_KEY}
+    yield from record.flatten(fields)
+
+
+def changes(old: Iterable[Input], new: Iterable[Input]) -> tuple[Change, ...]:
+    """By kind and name, of the kinds of which something was known before.
+
+    What only follows from another change is left out: hashes from versions, a context from all the rest.
+    """
+    before = {(one.kind, one.name): one.value for one in old}
+    after = {(one.kind, one.name): one.value for one in new}
+    known = {kind for kind, _ in before}
+    if Kind.VALUE in known:
+        known.discard(Kind.DECLARED)
+    found = tuple(
+        Change(kind=kind, name=name, old=before.get((kind, name), ""), new=after.get((kind, name), ""))
+        for kind, name in sorted(before.keys() | after.keys(), key=lambda one: (ORDER[one[0]], one[1]))
+        if kind in known and before.get((kind, name)) != after.get((kind, name))
+    )
+    follows = _following({one.kind for one in found})
+    return tuple(one for one in found if one.kind not in follows)
+
+
+def _following(changed: set[Kind]) -> set[Kind]:
+    versions = changed & {Kind.PACKAGE, Kind.COMPILER}
+    return ({Kind.FILES} if versions else set()) | ({Kind.CONTEXT} if changed - {Kind.CONTEXT} else set())
+
+
+def _of_lock(found: Lock) -> Iterator[tuple[Kind, str, str]]:
+    base = found.base
+    yield Kind.BASE, base.os, " ".join((base.release, base.date, base.digest[:12])).strip()
+    for name, digest in base.images:
+        yield Kind.BASE, name, digest
+    for package in base.packages:
+        yield Kind.DISTRIBUTION, package.name, package.version
+    for package in found.packages:
+        yield Kind.PACKAGE, package.name, package.version
+    for package in found.toolchain:
+        yield Kind.COMPILER, package.name, package.version
+    pins = lock.pins(found) + lock.toolchain_pins(found)
+    yield Kind.FILES, "hashes", hashlib.sha256(pins.encode()).hexdigest()
+
+
+def _patches(files: Iterable[str]) -> list[str]:
+    return [name.rpartition("/")[2] for name in files if name.startswith("horovod/patches/")]
+
+
+def _templates(planned: Planned, sources: Sources) -> Iterator[tuple[str, str]]:
+    """Those that the Dockerfile is made of: a template of another base says nothing of this row."""
+    base = str(values(planned.stack, sources)["base_template"])
+    texts = dict(sources.templates)
+    for name in sorted(_used("Dockerfile.j2", base, sources)):
+        yield name, hashlib.sha256(texts[name].encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=32)
+def _used(name: str, base: str, sources: Sources) -> frozenset[str]:
+    """``base`` stands for the one include whose name is a variable."""
+    text = dict(sources.templates)[name]
+    named = meta.find_referenced_templates(environment(sources).parse(text))
+    found = {one or base for one in named}
+    return frozenset((name,)).union(*(_used(one, base, sources) for one in found))

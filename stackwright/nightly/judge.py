@@ -1,0 +1,187 @@
+"""What became of each row, from what was done and what the history says of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stackwright import history, history_nights
+from stackwright.causes import known_cause
+from stackwright.errors import BuildError, InternalError, StackwrightError, VerdictError
+from stackwright.history import Build
+from stackwright.history_nights import LastNight
+from stackwright.model import Lock, Rejection
+from stackwright.nightly.inputs import UPSTREAM, Change, Input, changes, declared_only, of_lock
+from stackwright.nightly.morning import (
+    Failure,
+    Margins,
+    Pushed,
+    RowNight,
+    State,
+    differences,
+    stages,
+    why_to_work,
+)
+from stackwright.nightly.upstream import Answers
+from stackwright.pipeline import checks_digest
+from stackwright.project import Plan, Planned, Project
+from stackwright.record import Phase
+
+MOST_CHECKS = 3
+"""So many failed checks are told in the reason; the record has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All that is known at the end of a night, by row.
+
+    ``compared``: id of the build that it is compared with, or empty. ``unresolved`` and ``failed``: what kept
+    it from having a lock, and from being built and proven.
+    """
+
+    project: Project
+    db: sqlite3.Connection
+    phases: tuple[Phase, ...]
+    margins: Margins
+    compared: Mapping[str, str]
+    before: Mapping[str, LastNight]
+    answers: Answers
+    unresolved: Mapping[str, StackwrightError]
+    failed: Mapping[str, StackwrightError]
+    pushed: Mapping[str, Pushed | StackwrightError]
+
+    def was(self, row: str, state: State) -> bool:
+        """Whether it was so in the last night already."""
+        return row in self.before and self.before[row].state == state
+
+
+def rows(seen: Seen, planned: Plan, order: Sequence[str]) -> tuple[RowNight, ...]:
+    """In the order of the matrix."""
+    by_row = {row.stack.id: row for row in planned.rows}
+    refused = {one.id: one for one in planned.rejections}
+    return tuple(
+        _unresolved(seen, row)
+        if row in seen.unresolved
+        else _impossible(seen, refused[row])
+        if row in refused
+        else _worked(seen, by_row[row])
+        for row in order
+    )
+
+
+def _unresolved(seen: Seen, row: str) -> RowNight:
+    error = seen.unresolved[row]
+    return RowNight(
+        row=row, state=State.UNRESOLVED, new=not seen.was(row, State.UNRESOLVED),
+        baseline=seen.compared[row],
+        failure=Failure(phase="", reason=_first(error), exit_code=error.exit_code, hint=error.hint),
+    )  # fmt: skip
+
+
+def _impossible(seen: Seen, found: Rejection) -> RowNight:
+    """With what moved upstream since it was possible, where it has a lock tonight."""
+    last, answer = seen.before.get(found.id), seen.answers.get(found.id)
+    told = last is not None and last.state == State.IMPOSSIBLE and last.rule == found.rule
+    old = [one for one in _inputs_before(seen, found.id) if one.kind in UPSTREAM]
+    moved = changes(old, of_lock(answer)) if isinstance(answer, Lock) and not answer.refused else ()
+    return RowNight(
+        row=found.id, state=State.IMPOSSIBLE, new=not told, baseline=seen.compared[found.id],
+        rejection=found, changes=moved,
+    )  # fmt: skip
+
+
+def _worked(seen: Seen, planned: Planned) -> RowNight:
+    row, key = planned.stack.id, planned.recipe.key
+    old = history.build(seen.db, seen.compared[row])
+    why = why_to_work(
+        old, key, checks=checks_digest(seen.project.root), worlds=worlds(seen.phases),
+        sif=Phase.SIF in seen.phases,
+    )  # fmt: skip
+    changed = _changes(seen, row, key) if old and old.key != key else ()
+    known = RowNight(
+        row=row, state=State.UNCHANGED, why=why, key=key, lock=planned.stack.lock.sha256,
+        baseline=seen.compared[row], changes=changed,
+    )  # fmt: skip
+    new = history.complete(seen.db, row, key)
+    if row in seen.failed or new is None:
+        error = seen.failed.get(row) or InternalError("it was worked on, and left no complete record")
+        failure = _failure(seen, planned, error)
+        return replace(known, state=State.FAILED, new=not seen.was(row, State.FAILED), failure=failure)
+    known = replace(known, build=new.id)
+    known = _compared(known, old, new, seen.margins) if why else known
+    return published(known, seen.pushed[row]) if row in seen.pushed else known
+
+
+def _compared(known: RowNight, old: Build | None, new: Build, margins: Margins) -> RowNight:
+    if old and new.finished <= old.finished:
+        note = "it is again what it was before: that image was proven then, and nothing was built"
+        return replace(known, state=State.REBUILT, notes=(note,), differences=differences(old, new, margins))
+    elsewhere = old is not None and old.host != new.host
+    note = "its times are not compared: it was built on another class of machine than before"
+    return replace(
+        known, state=State.REBUILT, seconds=sum(seconds for _, seconds in new.seconds), stages=stages(new),
+        differences=differences(old, new, margins) if old else (), notes=(note,) if elsewhere else (),
+    )  # fmt: skip
+
+
+def published(known: RowNight, pushed: Pushed | StackwrightError) -> RowNight:
+    """The row with what became of it at the registry."""
+    if isinstance(pushed, Pushed):
+        return replace(known, pushed=pushed, unpublished=None)
+    said = Failure(phase="publish", reason=_first(pushed), exit_code=pushed.exit_code, hint=pushed.hint)
+    return replace(known, unpublished=said)
+
+
+def worlds(phases: Sequence[Phase]) -> tuple[str, ...]:
+    """Those that must be proven by a night of these phases."""
+    named = {Phase.PROBE_DOCKER: "docker", Phase.PROBE_SIF: "sif"}
+    return tuple(world for phase, world in named.items() if phase in phases)
+
+
+def _changes(seen: Seen, row: str, key: str) -> tuple[Change, ...]:
+    return changes(_inputs_before(seen, row), history_nights.inputs_of(seen.db, key))
+
+
+def _inputs_before(seen: Seen, row: str) -> tuple[Input, ...]:
+    """Of the build that the row is compared with: noted by a night, or else what its record declares."""
+    old = history.build(seen.db, seen.compared[row])
+    if old is None:
+        return ()
+    noted = history_nights.inputs_of(seen.db, old.key)
+    return noted or declared_only(history.declared(seen.db, old.id).items())
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+def _failure(seen: Seen, planned: Planned, error: StackwrightError) -> Failure:
+    """A build's log is searched once more: the error is for a person, and the cause is wanted by name."""
+    phase = history.last_phase(seen.db, planned.stack.id, planned.recipe.key)
+    log = seen.project.folder(planned.recipe) / "build.log"
+    built = isinstance(error, BuildError) and log.exists()
+    cause = known_cause(_lines(log)) if built else None
+    return Failure(
+        phase=phase, reason=_reason(error), exit_code=error.exit_code, known=cause.name if cause else "",
+        hint=cause.change if cause else error.hint, source=cause.source if cause else "",
+        log=str(log) if built else "",
+    )  # fmt: skip
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _reason(error: StackwrightError) -> str:
+    if not isinstance(error, VerdictError):
+        return _first(error)
+    head, *checks = error.cause.splitlines()
+    more = f"; {len(checks) - MOST_CHECKS} more" if len(checks) > MOST_CHECKS else ""
+    return f"{head}: {'; '.join(line.strip() for line in checks[:MOST_CHECKS])}{more}"
+
+
+def _first(error: StackwrightError) -> str:
+    """The first line; of what another program said also the reasons below it."""
+    head, *more = error.cause.splitlines() or [type(error).__name__]
+    return "; ".join((head, *(line.strip() for line in more if line.strip().startswith("Caused by:"))))

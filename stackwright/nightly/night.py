@@ -1,0 +1,280 @@
+"""One night: ask, compare, build what changed, prove it, hand on what passed, and note what came of it."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from stackwright import history, history_nights, lock, session
+from stackwright.errors import InternalError, LockError, StackwrightError
+from stackwright.files import held, replace_file
+from stackwright.history import Build
+from stackwright.history_nights import LastNight, Run
+from stackwright.model import Cell, Lock, Rejection
+from stackwright.nightly import judge
+from stackwright.nightly.inputs import inputs
+from stackwright.nightly.judge import Seen
+from stackwright.nightly.morning import Margins, Morning, Pushed, RowNight, State, why_to_work
+from stackwright.nightly.upstream import Answers
+from stackwright.pipeline import checks_digest
+from stackwright.project import Plan, Planned, Project, plan, sources
+from stackwright.record import Phase, utc
+from stackwright.runner import Runner
+
+PHASES = (Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """``place`` is HOST/REPOSITORY. ``push`` takes rows that passed, and moves their tags together."""
+
+    place: str
+    push: Callable[[Sequence[Planned]], Mapping[str, Pushed | StackwrightError]]
+
+    def pushed(self, rows: Sequence[Planned]) -> dict[str, Pushed | StackwrightError]:
+        """What became of each row; what keeps all of them from the registry is told of each."""
+        try:
+            return dict(self.push(rows)) if rows else {}
+        except StackwrightError as error:
+            return {row.stack.id: error for row in rows}
+        except Exception as defect:
+            return dict.fromkeys((row.stack.id for row in rows), InternalError.of(defect))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is asked of a night. ``whole``: all rows of the matrix. ``ask`` answers with a lock for each row.
+
+    ``locked``: the answers are the project's own locks. ``update_locks``: those that passed become them.
+    """
+
+    cells: tuple[Cell, ...]
+    whole: bool
+    ask: Callable[[Sequence[Cell]], Answers]
+    locked: bool = False
+    update_locks: bool = False
+    phases: tuple[Phase, ...] = PHASES
+    jobs: int = 1
+    gpu: bool = False
+    margins: Margins = field(default_factory=Margins)
+    publisher: Publisher | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Night:
+    """A night that is under way."""
+
+    project: Project
+    order: Order
+    runner: Runner
+    console: Console
+    db: sqlite3.Connection
+    run: Run
+
+    @property
+    def folder(self) -> Path:
+        return self.project.out / "nightly" / self.run.id
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def work(project: Project, order: Order, *, history_path: Path, runner: Runner, console: Console) -> Morning:
+    """A night from beginning to end. What a row meets is part of the answer, and never ends the night."""
+    nightly = project.out / "nightly"
+    with (
+        held(nightly / ".lock", lambda: console.print("another night is at work; waiting for it")),
+        history.opened(history_path) as db,
+    ):
+        started = datetime.now(UTC)
+        run = Run(
+            id=f"{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", started=utc(started),
+            matrix=project.matrix.name, locked=order.locked, margins=order.margins,
+        )  # fmt: skip
+        night = Night(project=project, order=order, runner=runner, console=console, db=db, run=run)
+        return _work(night)
+
+
+def _work(night: Night) -> Morning:
+    db, project, order = night.db, night.project, night.order
+    history.take_records(db, project.records)
+    current = history_nights.current_builds(db)
+    before = history_nights.last_night(db, project.matrix.name)
+    compared = _begin(night, current)
+    answers = order.ask(order.cells)
+    planned, unresolved = _planned(project, order.cells, answers)
+    _remember_inputs(night, planned)
+    failed = _build(night, _todo(night, planned, current))
+    history.take_records(db, project.records)
+    pushed = _publish(night, [row for row in planned.rows if row.stack.id not in failed])
+    seen = Seen(
+        project=project, db=db, phases=order.phases, margins=order.margins, compared=compared, before=before,
+        answers=answers, unresolved=unresolved, failed=failed, pushed=pushed,
+    )  # fmt: skip
+    rows = judge.rows(seen, planned, [cell.id for cell in order.cells])
+    gone = _gone(night, before) if order.whole else ()
+    run = night.run
+    morning = Morning(
+        run=run.id, started=run.started, finished=utc(datetime.now(UTC)), matrix=run.matrix,
+        locked=run.locked, margins=run.margins, rows=(*rows, *gone),
+    )  # fmt: skip
+    history_nights.finish(db, morning)
+    if order.update_locks:
+        _update_locks(night, morning, answers)
+    return morning
+
+
+def _begin(night: Night, current: Mapping[str, Build]) -> dict[str, str]:
+    """What each row is compared with, noted before anything is done."""
+    builds = {cell.id: current[cell.id].id if cell.id in current else "" for cell in night.order.cells}
+    compared = history_nights.baselines(night.db, builds)
+    history_nights.begin(night.db, night.run, compared)
+    return compared
+
+
+def _planned(
+    project: Project, cells: Sequence[Cell], answers: Answers
+) -> tuple[Plan, dict[str, StackwrightError]]:
+    """The rows that have a lock or are refused without one; and what keeps the others from being planned."""
+    wrong = {row: answer for row, answer in answers.items() if isinstance(answer, StackwrightError)}
+    locks = {row: answer for row, answer in answers.items() if isinstance(answer, Lock)}
+    wanted = [cell for cell in cells if cell.id not in wrong]
+    try:
+        found = plan(project, wanted, locks)
+    except Exception:  # one of the rows: each on its own, so that it is that one alone
+        found, more = _one_by_one(project, wanted, locks)
+        wrong |= more
+    wrong |= {one.id: _unlocked(one) for one in found.rejections if one.rule == "lock"}
+    return Plan(rows=found.rows, rejections=tuple(r for r in found.rejections if r.rule != "lock")), wrong
+
+
+def _one_by_one(
+    project: Project, wanted: Sequence[Cell], locks: Mapping[str, Lock]
+) -> tuple[Plan, dict[str, StackwrightError]]:
+    rows: list[Planned] = []
+    rejections: list[Rejection] = []
+    wrong: dict[str, StackwrightError] = {}
+    for cell in wanted:
+        try:
+            found = plan(project, [cell], locks)
+        except StackwrightError as error:
+            wrong[cell.id] = error
+        except Exception as defect:
+            wrong[cell.id] = InternalError.of(defect)
+        else:
+            rows += found.rows
+            rejections += found.rejections
+    return Plan(rows=tuple(rows), rejections=tuple(rejections)), wrong
+
+
+def _unlocked(rejection: Rejection) -> LockError:
+    return LockError(rejection.reason, place=rejection.id, hint=rejection.nearest)
+
+
+def committed_locks(project: Project, cells: Sequence[Cell]) -> Answers:
+    """The project's own: nobody is asked. A row without one is reported by the plan."""
+    found: dict[str, Lock | StackwrightError] = {}
+    for cell in cells:
+        path = project.lock_path(cell)
+        if path.exists():
+            try:
+                found[cell.id] = lock.read(path)
+            except LockError as error:
+                found[cell.id] = error
+    return found
+
+
+def _remember_inputs(night: Night, planned: Plan) -> None:
+    known = history_nights.keys_with_inputs(night.db)
+    found, cells = sources(night.project), {cell.id: cell for cell in night.order.cells}
+    history_nights.remember_inputs(night.db, {
+        row.recipe.key: inputs(cells[row.stack.id], row, found)
+        for row in planned.rows
+        if row.recipe.key not in known
+    })  # fmt: skip
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+def _todo(night: Night, planned: Plan, current: Mapping[str, Build]) -> tuple[Planned, ...]:
+    """The rows to be made, and those to be published: their image may be gone, or on another machine."""
+    checks, phases = checks_digest(night.project.root), night.order.phases
+    missing = {row.stack.id for row in _missing(night, planned.rows)}
+    return tuple(
+        row
+        for row in planned.rows
+        if row.stack.id in missing
+        or why_to_work(
+            current.get(row.stack.id), row.recipe.key, checks=checks, worlds=judge.worlds(phases),
+            sif=Phase.SIF in phases,
+        )
+    )  # fmt: skip
+
+
+def _missing(night: Night, rows: Sequence[Planned]) -> list[Planned]:
+    """Those that the registry should have and has not."""
+    publisher = night.order.publisher
+    if publisher is None:
+        return []
+    there = history_nights.published(night.db, publisher.place)
+    return [row for row in rows if there.get(row.stack.id) != row.recipe.key]
+
+
+def _build(night: Night, todo: tuple[Planned, ...]) -> dict[str, StackwrightError]:
+    """Without a row to work on, no engine is looked for."""
+    if not todo:
+        return {}
+    for row in todo:
+        path = night.folder / "locks" / f"{row.stack.id}.txt"
+        replace_file(path, row.stack.lock.text.encode())
+    try:
+        done = session.work_rows(
+            night.project, Plan(rows=todo, rejections=()), night.order.phases, runner=night.runner,
+            console=night.console, jobs=night.order.jobs, gpu=night.order.gpu,
+        )  # fmt: skip
+    except StackwrightError as error:  # no engine: the morning says so of every row that needed one
+        return {row.stack.id: error for row in todo}
+    return dict(done.failed)
+
+
+def _publish(night: Night, passed: Sequence[Planned]) -> dict[str, Pushed | StackwrightError]:
+    """What is not there yet: also what an earlier night built, which was killed before it came to this."""
+    publisher = night.order.publisher
+    wanted = _missing(night, passed)
+    if publisher is None or not wanted:
+        return {}
+    keys = {row.stack.id: row.recipe.key for row in wanted}
+    pushed = publisher.pushed(wanted)
+    for row, one in pushed.items():
+        if isinstance(one, Pushed):
+            history_nights.remember_published(night.db, row, keys[row], one, utc(datetime.now(UTC)))
+    history.take_records(night.db, night.project.records)  # they know the digest of the registry now
+    return pushed
+
+
+def _gone(night: Night, before: Mapping[str, LastNight]) -> tuple[RowNight, ...]:
+    here = {cell.id for cell in night.order.cells}
+    return tuple(
+        RowNight(row=row, state=State.GONE, new=True)
+        for row, last in before.items()
+        if row not in here and last.state != State.GONE
+    )
+
+
+def _update_locks(night: Night, morning: Morning, answers: Answers) -> None:
+    """Only locks of rows that passed: what is committed has been built and proven."""
+    passed = {row.row for row in morning.rows if row.state in (State.REBUILT, State.UNCHANGED)}
+    for cell in night.order.cells:
+        found, path = answers.get(cell.id), night.project.lock_path(cell)
+        if cell.id not in passed or not isinstance(found, Lock):
+            continue
+        if not path.exists() or path.read_bytes() != found.text.encode():
+            replace_file(path, found.text.encode())
+            night.say(f"{cell.id}: {path.parent.name}/{path.name} is now the lock of this night")

@@ -1,0 +1,33 @@
+"""The way to stackwright.publish: rows that may not be published must not keep the others from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from stackwright import publish
+from stackwright.errors import GateError, StackwrightError
+from stackwright.nightly.morning import Pushed
+from stackwright.nightly.night import Publisher
+from stackwright.project import Planned
+
+
+def publisher(host: str, base: str, make: Callable[[], publish.Publisher]) -> Publisher:
+    """``make`` is called when there is something to publish: it may look for an engine."""
+    return Publisher(place=f"{host}/{base}", push=lambda rows: push(make(), rows))
+
+
+def push(by: publish.Publisher, rows: Sequence[Planned]) -> Mapping[str, Pushed | StackwrightError]:
+    """What became of each row. The tags of those that the gate lets through move together, or none does."""
+    found: dict[str, Pushed | StackwrightError] = {}
+    for row in rows:
+        if reasons := publish.refusals(by, row):
+            hint = f"if that is meant: ./build.py publish {row.stack.id} --allow-less {row.stack.id}"
+            found[row.stack.id] = GateError("; ".join(reasons), place=row.stack.id, hint=hint)
+    passed = [row for row in rows if row.stack.id not in found]
+    for one in publish.publish_rows(by, passed) if passed else ():
+        if not one.sif:
+            found[one.row] = Pushed(
+                reference=one.reference, digest=one.digest, tags=one.tags, sent_bytes=one.sent_bytes,
+                present_bytes=one.present_bytes,
+            )  # fmt: skip
+    return found

@@ -1,0 +1,42 @@
+"""Where the answer of the morning goes: files beside the night's locks, the summary of a job, JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from stackwright.errors import RecordError
+from stackwright.files import replace_file
+from stackwright.nightly.morning import Morning, exit_code
+from stackwright.nightly.words import markdown, text
+
+FORMS = {"text": text, "markdown": markdown}
+_ADAPTER = TypeAdapter(Morning)
+
+
+def document(morning: Morning) -> dict[str, Any]:
+    """``nightly --format json``; docs/nightly.md says what each field means."""
+    found: dict[str, Any] = _ADAPTER.dump_python(morning, mode="json")
+    found["upstream"] = [
+        {**asdict(change), "rows": list(rows)} for change, rows in morning.upstream
+    ]  # fmt: skip
+    return {**found, "exit_code": exit_code(morning)}
+
+
+def write(morning: Morning, folder: Path, summary: Path | None) -> None:
+    """RecordError where it cannot be written: by then everything is in the history."""
+    content = json.dumps(document(morning), indent=2, sort_keys=True) + "\n"
+    try:
+        replace_file(folder / "morning.json", content.encode())
+        replace_file(folder / "morning.md", markdown(morning).encode())
+        replace_file(folder / "morning.txt", text(morning).encode())
+        if summary:
+            with summary.open("a", encoding="utf-8") as file:
+                file.write(markdown(morning))
+    except OSError as error:
+        hint = "./build.py history morning prints it again"
+        raise RecordError(f"cannot be written: {error}", place=str(folder), hint=hint) from error

@@ -1,0 +1,160 @@
+"""A night in shards: each machine builds some rows and hands them over, one publishes them, one tells of all.
+
+What is handed over is below ``out``, and is copied from machine to machine as it is: records, facts, and a
+folder for each night. Images go through the registry, by digest.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stackwright import history, history_nights, lock, publish
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.engines.gpu import NoGpu, look_for_gpu
+from stackwright.errors import EngineError, InternalError, StackwrightError, UsageError
+from stackwright.history_merge import merge
+from stackwright.model import Cell, Lock
+from stackwright.nightly import judge
+from stackwright.nightly.morning import Morning, Pushed, RowNight, State, together
+from stackwright.nightly.night import Publisher
+from stackwright.project import Planned, Project, plan
+from stackwright.publish import untagged
+from stackwright.record import utc
+
+HISTORY = "history.sqlite"
+GOOD = (State.REBUILT, State.UNCHANGED)
+
+
+# -- on the machine of a shard ---------------------------------------------------------------------
+
+
+def handing_over(host: str, base: str, make: Callable[[], publish.Publisher]) -> Publisher:
+    """What passed goes to the registry by digest, and has no tag before ``publish_handed`` gives it one."""
+
+    def push(rows: Sequence[Planned]) -> Mapping[str, Pushed | StackwrightError]:
+        by, wrong = make(), dict[str, Pushed | StackwrightError]()
+        for row in rows:
+            try:
+                untagged.push(by, row)
+            except StackwrightError as error:
+                wrong[row.stack.id] = error
+        return wrong
+
+    return Publisher(place=f"{host}/{base}", push=push)
+
+
+def hand_over(project: Project, morning: Morning, history_path: Path) -> None:
+    """The history goes with the night, as a whole even where another night is at work by now."""
+    folder = project.out / "nightly" / morning.run
+    folder.mkdir(parents=True, exist_ok=True)
+    with history.opened(history_path) as db, closing(sqlite3.connect(folder / HISTORY)) as copy:
+        db.backup(copy)
+
+
+# -- where they come together ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """``rows`` are planned with the locks of their night. ``mornings`` are as the histories have them."""
+
+    project: Project
+    history_path: Path
+    mornings: tuple[Morning, ...]
+    rows: tuple[Planned, ...]
+
+    @property
+    def answer(self) -> Morning:
+        return together(self.mornings)
+
+
+def handed(project: Project, cells: Sequence[Cell], history_path: Path) -> Handed:
+    """Of all nights below ``out``. Their histories and records are taken into one history.
+
+    UsageError where there is none; InternalError where a row's lock does not give the key that was built.
+    """
+    folders = sorted(path.parent for path in (project.out / "nightly").glob(f"*/{HISTORY}"))
+    if not folders:
+        hint = "copy what ./build.py nightly --hand-over left below out to here"
+        raise UsageError("no shard has handed over a night", place=str(project.out), hint=hint)
+    merge(history_path, [folder / HISTORY for folder in folders])
+    with history.opened(history_path) as db:
+        history.take_records(db, project.records)
+        mornings = tuple(history_nights.morning_of(db, folder.name) for folder in folders)
+    rows = _planned(project, cells, together(mornings))
+    return Handed(project=project, history_path=history_path, mornings=mornings, rows=rows)
+
+
+def _planned(project: Project, cells: Sequence[Cell], answer: Morning) -> tuple[Planned, ...]:
+    """Those that passed and whose lock was handed over: rows of which nothing changed have none."""
+    passed = {row.row: row for row in answer.rows if row.state in GOOD}
+    locks = {row: found for row, one in passed.items() if (found := _lock(project, one))}
+    rows = plan(project, [cell for cell in cells if cell.id in locks], locks).rows
+    for row in rows:
+        if row.recipe.key != passed[row.stack.id].key:
+            raise InternalError(f"{row.stack.id}: this checkout makes another key of the same lock")
+    return rows
+
+
+def _lock(project: Project, row: RowNight) -> Lock | None:
+    for path in sorted((project.out / "nightly").glob(f"*/locks/{row.row}.txt")):
+        found = lock.read(path)
+        if found.sha256 == row.lock:
+            return found
+    return None
+
+
+def require_gpu(docker: Docker) -> None:
+    """EngineError where the engine gives containers none: what was proven elsewhere would be proven again."""
+    with engine.connected(docker) as client:
+        found = look_for_gpu(client)
+    if isinstance(found, NoGpu):
+        hint = "run it on a host with a GPU: ./build.py doctor says what its engine has"
+        raise EngineError(found.reason, place="shards prove", hint=hint)
+
+
+def fetch(found: Handed, by: publish.Publisher) -> tuple[tuple[Planned, ...], tuple[StackwrightError, ...]]:
+    """Pull the images of all rows: those that are here now, and what kept the others away."""
+    here: list[Planned] = []
+    wrong: list[StackwrightError] = []
+    for row in found.rows:
+        try:
+            untagged.fetch(by, row)
+        except StackwrightError as error:
+            wrong.append(error)
+        else:
+            here.append(row)
+    return tuple(here), tuple(wrong)
+
+
+def publish_handed(found: Handed, publisher: Publisher) -> Morning:
+    """Tag those rows that may be, together; what became of each is noted in its night."""
+    with history.opened(found.history_path) as db:
+        there = history_nights.published(db, publisher.place)
+        wanted = [row for row in found.rows if there.get(row.stack.id) != row.recipe.key]
+        pushed = publisher.pushed(wanted)
+        history.take_records(db, found.project.records)
+        mornings = [_noted(db, morning, pushed) for morning in found.mornings]
+    return together(mornings)
+
+
+def _noted(
+    db: sqlite3.Connection, morning: Morning, pushed: Mapping[str, Pushed | StackwrightError]
+) -> Morning:
+    """It ends now: where histories are merged, what ended later is what counts."""
+    now = utc(datetime.now(UTC))
+    rows = tuple(
+        judge.published(row, pushed[row.row]) if row.row in pushed else row for row in morning.rows
+    )  # fmt: skip
+    for row in rows:
+        if isinstance(one := pushed.get(row.row), Pushed):
+            history_nights.remember_published(db, row.row, row.key, one, now)
+    morning = replace(morning, rows=rows, finished=now)
+    history_nights.finish(db, morning)
+    return morning

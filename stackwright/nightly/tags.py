@@ -1,0 +1,33 @@
+"""What the tags of images lead to now, as their registry says. Nothing is pulled."""
+
+from __future__ import annotations
+
+from stackwright import pulled
+from stackwright.errors import PublishError, SiteError
+from stackwright.host import Site
+from stackwright.publish.registry import Access, Registry
+
+HINT = "mirrors.images of the site names a registry that has it; `none`: images are handed in (docs/site.md)"
+PATIENCE, TIMEOUT = 20.0, 20.0
+"""Seconds. Who asks waits for the answer, and can ask again."""
+
+
+def digest(site: Site, image: str) -> str:
+    """sha256:… of the manifest, or of the index of platforms, that NAME:TAG leads to.
+
+    SiteError where the registry does not answer, or has no such tag.
+    """
+    source = pulled.source_of(site)
+    access = Access(
+        host=source.host, ca=source.ca, plain=source.plain, proxies=site.proxies, timeout=TIMEOUT,
+        patience=PATIENCE,
+    )  # fmt: skip
+    repository, tag = pulled.repository(source, image), image.rpartition(":")[2]
+    try:
+        found = Registry(access, lambda text: None).digest_of(repository, tag)
+    except PublishError as error:
+        cause = f"{source.host} did not say what {image} leads to: {error.cause}"
+        raise SiteError(cause, place=image, hint=HINT) from None
+    if found is None:
+        raise SiteError(f"{source.host} has no {image}", place=image, hint=HINT)
+    return found

@@ -1,0 +1,183 @@
+"""Asks index, mirror and registry afresh for many rows: each question once, for all rows that share it.
+
+Nothing of the project is written, and nothing of yesterday stands in for an answer that did not come.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from stackwright import lock, resolve
+from stackwright.errors import InternalError, SiteError, StackwrightError
+from stackwright.host import Site
+from stackwright.locking import UV, mirror, uv_environment
+from stackwright.model import Base, Cell, Lock
+from stackwright.providers import PROVIDERS
+from stackwright.runner import Completed, Runner
+
+AT_ONCE = 4
+"""Questions to the index, and as many to mirror and registry, which are others' servers: uv asks for many
+pages at once, and questions that wait find the pages of those that did not."""
+
+SAME_NIGHT = 30
+"""Seconds for which a page of the index is not asked for again: rows that ask a little later share it."""
+
+Question: TypeAlias = tuple[object, ...]
+T = TypeVar("T")
+Q = TypeVar("Q", bound=Hashable)
+A = TypeVar("A")
+Answer: TypeAlias = T | StackwrightError
+Answers: TypeAlias = Mapping[str, Answer[Lock]]
+"""By row: its lock as of now, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """``kept`` is a folder for what index and mirror said and say again; ``same_night`` is in seconds.
+
+    ``digest`` asks the registry what NAME:TAG leads to.
+    """
+
+    site: Site
+    runner: Runner
+    kept: Path
+    digest: Callable[[str], str]
+    same_night: int = SAME_NIGHT
+
+
+def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
+    """Of the rows that no rule refuses before a lock is made."""
+    possible = [cell for cell in cells if resolve.check(cell) is None]
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as private:
+        try:
+            ask = _asker(upstream, Path(private))
+        except SiteError as error:
+            return {cell.id: error for cell in possible}
+        with (
+            ThreadPoolExecutor(max_workers=AT_ONCE) as pool,
+            ThreadPoolExecutor(max_workers=AT_ONCE) as index,
+        ):
+            bases = {_state_question(cell): cell for cell in possible}
+            tags = {name: name for cell in possible for name in _tagged(upstream.site, cell)}
+            pins = {
+                lock.question(cell, wanted): (cell, wanted)
+                for cell in possible
+                for wanted in (lock.requirements(cell), lock.toolchain(cell))
+                if wanted
+            }
+            asked_bases = _each(pool, bases, partial(_state, upstream))
+            asked_pins = _each(index, pins, lambda one: ask(*one))
+            asked_digests = _each(pool, tags, upstream.digest)
+            found = asked_bases(), asked_digests(), asked_pins()
+    return {cell.id: _answered(partial(_lock, upstream.site, cell, *found)) for cell in possible}
+
+
+def _state_question(cell: Cell) -> Question:
+    return cell.provider, cell.os, cell.cuda, lock.distribution_packages(cell)
+
+
+def _state(upstream: Upstream, cell: Cell) -> Base:
+    return lock.state(cell, mirror(upstream.site, cell, upstream.kept / "mirror"))
+
+
+def _tagged(site: Site, cell: Cell) -> tuple[str, ...]:
+    """None where images are handed in: what the engine has is what they are."""
+    return PROVIDERS[cell.provider].tagged(cell) if site.images else ()
+
+
+def _lock(
+    site: Site,
+    cell: Cell,
+    bases: Mapping[Question, Answer[Base]],
+    digests: Mapping[str, Answer[str]],
+    pins: Mapping[Question, Answer[Completed]],
+) -> Lock:
+    images = tuple((name, _got(digests[name], cell)) for name in _tagged(site, cell))
+    text = lock.make(
+        cell,
+        state=lambda cell: replace(_got(bases[_state_question(cell)], cell), images=images),
+        ask=lambda cell, wanted: _got(pins[lock.question(cell, wanted)], cell),
+    )
+    return lock.parse(text, cell.id)
+
+
+def _got(answer: Answer[T], cell: Cell) -> T:
+    if isinstance(answer, StackwrightError):  # another row may have asked: the place is that of this one
+        raise type(answer)(answer.cause, place=cell.id, hint=answer.hint)
+    return answer
+
+
+def _each(
+    pool: ThreadPoolExecutor, questions: Mapping[Q, A], ask: Callable[[A], T]
+) -> Callable[[], dict[Q, Answer[T]]]:
+    """Ask all at once; the function returned waits for the answers."""
+    futures = {
+        question: pool.submit(_answered, partial(ask, argument)) for question, argument in questions.items()
+    }
+    return lambda: {question: future.result() for question, future in futures.items()}
+
+
+def _answered(ask: Callable[[], T]) -> Answer[T]:
+    """What one question meets must not take the others along."""
+    try:
+        return ask()
+    except StackwrightError as error:
+        return error
+    except Exception as defect:
+        return InternalError.of(defect)
+
+
+# -- uv --------------------------------------------------------------------------------------------
+
+
+def _asker(upstream: Upstream, private: Path) -> Callable[[Cell, tuple[str, ...]], Completed]:
+    """uv with its own cache, told how long what it holds is good: an index need not say so itself."""
+    environment = uv_environment(upstream.site, os.environ)
+    config = private / "uv.toml"
+    descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # an address may hold a login
+    with os.fdopen(descriptor, "w") as file:
+        file.write(_config(_index(upstream.runner, environment), upstream.same_night))
+    environment |= {"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": ""}  # they would go before the file's
+    return partial(
+        lock.compile_pins,
+        uv=UV,
+        runner=upstream.runner,
+        environment=environment,
+        options=("--config-file", config, "--cache-dir", upstream.kept / "uv"),
+    )
+
+
+def _config(index: str, seconds: int) -> str:
+    """A file of an index never changes under its name: its hash is in the lock. A page does."""
+    control = f'{{ api = "max-age={seconds}", files = "max-age=365000000, immutable" }}'
+    return f"[[index]]\nurl = {json.dumps(index)}\ndefault = true\ncache-control = {control}\n"
+
+
+def _index(runner: Runner, environment: Mapping[str, str]) -> str:
+    """The address of the index that uv would ask: the site's, or its own default, which it tells."""
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        if named := environment.get(name) or os.environ.get(name):
+            return named
+    options = ("--emit-index-url", "--offline", "--no-header", "--no-config", "--no-python-downloads")
+    told = runner([UV, "pip", "compile", "-", *options], stdin="", timeout=60)
+    named = _first_index(told.stdout.splitlines())
+    if not named:
+        raise SiteError(
+            f"uv does not tell its index: {told.stderr.strip()[-300:]}", hint="set UV_DEFAULT_INDEX"
+        )
+    return named
+
+
+def _first_index(lines: Iterable[str]) -> str:
+    found = (
+        line.split(maxsplit=1)[1] for line in lines if line.startswith(("--index-url ", "--default-index "))
+    )
+    return next(found, "")

@@ -1,0 +1,339 @@
+"""A night over small rows: real index and mirror on loopback, real engine, real registry, real kills."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import nightly_on_rows
+import pytest
+import small_project
+from nightly_on_rows import SET, TEAM, project, work
+from registry_server import RegistryServer, StartRegistry
+from small_project import NCCL, ROOT, ROWS
+from upstream_server import UpstreamServer
+
+from stackwright import history, history_nights, record
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.nightly.inputs import Kind
+from stackwright.nightly.morning import Morning, State
+from stackwright.nightly.words import text
+from stackwright.publish.moving import LOCK
+from stackwright.publish.whole import INDEX
+from stackwright.record import Phase, Status
+from stackwright.runner import Completed, Runner
+
+KILLS, FEW = int(os.environ.get("STACKWRIGHT_KILLS", "20")), 5
+"""20 take two to three minutes; more or fewer by STACKWRIGHT_KILLS."""
+
+SCHEMA2 = "application/vnd.docker.distribution.manifest.v2+json"
+
+
+class Counting(Runner):
+    """Notes every program that is started."""
+
+    def __call__(self, argv, **options) -> Completed:  # type: ignore[no-untyped-def]
+        started.append(str(argv[0]))
+        return super().__call__(argv, **options)
+
+
+started: list[str] = []
+
+
+@pytest.fixture
+def root(tmp_path: Path, docker: Docker, tiny: str) -> Iterator[Path]:
+    engine.tag(docker, tiny, small_project.BASE)
+    made = small_project.make(tmp_path / "project", uuid4().hex)
+    yield made
+    with engine.connected(docker) as client:
+        for row in ROWS:
+            for image in client.images.list(name=f"stackwright/{row}"):
+                client.images.remove(str(image.id), force=True)
+    engine.remove(docker, small_project.BASE)
+
+
+def test_the_first_night_builds_all_and_the_second_nothing(
+    root: Path, upstream: UpstreamServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = work(root)
+    assert [(row.row, row.state) for row in first.rows] == [(row, State.REBUILT) for row in ROWS], text(first)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///there-is-no-engine")
+    started.clear()
+    second = work(root, runner=Counting())
+    assert [row.state for row in second.rows] == [State.UNCHANGED] * 3
+    assert {Path(name).name for name in started} <= {"uv", "apt-get"}, "no engine is looked for"
+
+
+def test_one_nccl_value_changed_rebuilds_one_row_from_the_stage_that_reads_it(
+    root: Path, upstream: UpstreamServer
+) -> None:
+    work(root)
+    small_project.write_matrix(root, {**NCCL, "small-c": "2.28.3"})
+    morning = work(root)
+    (row,) = morning.of(State.REBUILT)
+    assert row.row == "small-c"
+    assert len(morning.of(State.UNCHANGED)) == 2
+    assert {stage.name: stage.executed > 0 for stage in row.stages} == {
+        "base": False, "toolchain": False, "frameworks": True, "horovod": True, "final": True,
+    }  # fmt: skip
+    said = text(morning)
+    assert "because matrix value nccl 2.27.7 -> 2.28.3" in said
+    assert "and with it package nvidia-nccl-cu12 2.27.7 -> 2.28.3" in said
+    assert "from the cache: base, toolchain" in said
+    assert "Changed upstream" not in said, "a person changed it"
+
+
+def test_what_moved_upstream_is_told_package_by_package(root: Path, upstream: UpstreamServer) -> None:
+    work(root)
+    upstream.package("numpy", "2.2.4")
+    morning = work(root)
+    assert len(morning.of(State.REBUILT)) == 3
+    ((change, rows),) = morning.upstream
+    assert (change.kind, change.name, change.old, change.new) == (Kind.PACKAGE, "numpy", "2.2.3", "2.2.4")
+    assert rows == ROWS
+    kept = project(root).out / "nightly" / morning.run / "locks"
+    assert {path.stem for path in kept.iterdir()} == set(ROWS)
+    assert not (root / "locks").exists(), "the project's own locks are left alone"
+
+
+def test_a_row_that_fails_stops_no_other_and_its_known_cause_is_named(
+    root: Path, upstream: UpstreamServer
+) -> None:
+    path = root / "dockerfiles" / "Dockerfile.j2"
+    template = path.read_text()
+    broken = "{% if stack.id == 'small-b' %}RUN echo 'No space left on device' >&2; exit 1\n{% endif %}LABEL"
+    path.write_text(template.replace("LABEL", broken))
+    morning = work(root)
+    assert [row.state for row in morning.rows] == [State.REBUILT, State.FAILED, State.REBUILT]
+    (failed,) = morning.of(State.FAILED)
+    assert failed.failure and (failed.failure.known, failed.failure.phase) == ("disk-full", "build")
+    assert "known cause: disk-full" in text(morning)
+    path.write_text(template)
+    again = work(root)
+    assert [row.row for row in again.of(State.REBUILT)] == ["small-b"]
+
+
+def test_an_index_that_does_not_answer_leaves_rows_unresolved_and_nothing_is_built_of_old_locks(
+    root: Path, upstream: UpstreamServer
+) -> None:
+    work(root)
+    small_project.write_matrix(root, {**NCCL, "small-c": "2.28.3"})
+    upstream.stop()
+    morning = work(root)
+    upstream.start()
+    assert [row.state for row in morning.rows] == [State.UNRESOLVED] * 3
+    assert all(row.failure and row.failure.exit_code == 11 for row in morning.rows)
+    assert "Not resolved" in text(morning)
+
+
+def test_what_the_index_refuses_is_newly_impossible_once(root: Path, upstream: UpstreamServer) -> None:
+    work(root)
+    for path in [path for path in upstream.files if "nvidia_nccl_cu12-2.27.7" in path]:
+        del upstream.files[path]
+    page = upstream.files["/simple/nvidia-nccl-cu12/"].decode().splitlines(keepends=True)
+    kept = "".join(line for line in page if "2.27.7" not in line)
+    upstream.files["/simple/nvidia-nccl-cu12/"] = kept.encode()
+    first, second = work(root), work(root)
+    assert [(row.row, row.new) for row in first.of(State.IMPOSSIBLE)] == [
+        ("small-b", True),
+        ("small-c", True),
+    ]
+    assert [row.new for row in second.of(State.IMPOSSIBLE)] == [False, False]
+    assert "Newly impossible" in text(first)
+    assert "Impossible as before" in text(second)
+    assert "rule: resolver" in text(first)
+
+
+# -- publishing, and the kills ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def registry(start_registry: StartRegistry) -> RegistryServer:
+    return start_registry(tls=False, login=False)
+
+
+def key_of(registry: RegistryServer, reference: str) -> str:
+    """The key of the image that a tag or a digest leads to."""
+    manifest = json.loads(registry.get(f"{TEAM}/manifests/{reference}", accept=SCHEMA2))
+    config = json.loads(registry.get(f"{TEAM}/blobs/{manifest['config']['digest']}"))
+    return str(config["config"]["Labels"]["org.stackwright.key"])
+
+
+def standing(registry: RegistryServer) -> tuple[str, ...]:
+    """What the moving tags lead to, row by row."""
+    return tuple(key_of(registry, row) for row in ROWS)
+
+
+class Watcher:
+    """Reads the tag of all rows together, again and again, as whoever pulls at any moment would."""
+
+    def __init__(self, registry: RegistryServer) -> None:
+        self.registry, self.over = registry, threading.Event()
+        self.seen: set[tuple[str, ...]] = set()
+        self.looks = 0
+        self.thread = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        while not self.over.wait(0.02):
+            index = json.loads(self.registry.get(f"{TEAM}/manifests/{SET}", accept=INDEX))
+            self.seen.add(tuple(one["digest"] for one in index["manifests"]))
+            self.looks += 1
+
+    def __enter__(self) -> Watcher:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+
+def settled(root: Path, registry: RegistryServer) -> tuple[str, ...]:
+    """What the tags lead to when the process that moves them, if there is one, has ended."""
+    with (root / "out" / "publish" / LOCK).open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return standing(registry)
+
+
+def keys_of(morning: Morning) -> tuple[str, ...]:
+    return tuple(row.key for row in morning.rows)
+
+
+def test_what_passed_is_published_once_and_moves_together(
+    root: Path, upstream: UpstreamServer, registry: RegistryServer
+) -> None:
+    first = work(root, registry.address)
+    assert all(row.pushed for row in first.rows), text(first)
+    assert standing(registry) == keys_of(first)
+    before = registry.log.read_text()
+    second = work(root, registry.address)
+    assert not any(row.pushed for row in second.rows)
+    assert registry.log.read_text() == before, "nothing is asked of the registry"
+
+
+def test_a_registry_that_refuses_leaves_the_build_done_and_is_tried_again(
+    root: Path, upstream: UpstreamServer, registry: RegistryServer
+) -> None:
+    registry.kill()
+    first = work(root, registry.address)
+    assert [row.state for row in first.rows] == [State.REBUILT] * 3
+    assert all(row.unpublished for row in first.rows)
+    registry.start()
+    second = work(root, registry.address)
+    assert [row.state for row in second.rows] == [State.UNCHANGED] * 3
+    assert standing(registry) == keys_of(second)
+
+
+def test_a_row_that_went_back_to_what_it_was_is_published_again_and_not_built(
+    root: Path, upstream: UpstreamServer, registry: RegistryServer
+) -> None:
+    first = work(root, registry.address)
+    small_project.write_matrix(root, {**NCCL, "small-c": "2.28.3"})
+    changed = work(root, registry.address)
+    assert standing(registry) == keys_of(changed) != keys_of(first)
+    small_project.write_matrix(root, NCCL)
+    back = work(root, registry.address)
+    assert [row.state for row in back.rows] == [State.UNCHANGED, State.UNCHANGED, State.REBUILT]
+    assert "nothing was built" in text(back)
+    assert standing(registry) == keys_of(back) == keys_of(first)
+    assert len(builds(root)) == 4, "small-c under two keys, the others under one"
+    assert [row.state for row in work(root, registry.address).rows] == [State.UNCHANGED] * 3
+
+
+def test_what_is_built_and_not_published_is_made_again_where_its_image_is_gone(
+    root: Path, upstream: UpstreamServer, registry: RegistryServer, docker: Docker
+) -> None:
+    """As on a fresh machine that got the history alone."""
+    first = work(root)
+    shutil.rmtree(root / "out" / "records" / "small-a")
+    with engine.connected(docker) as client:
+        client.images.remove(f"stackwright/small-b:{first.rows[1].key[:12]}", force=True)
+    second = work(root, registry.address)
+    assert all(row.pushed for row in second.rows), text(second)
+    assert standing(registry) == keys_of(first) == keys_of(second)
+
+
+def builds(root: Path) -> list[tuple[str, str]]:
+    """Row and key of every build that came to its end."""
+    loaded = record.load_all(root / "out" / "records")
+    assert loaded.warnings == ()
+    return [(one.row, one.key) for one in loaded.records if one.seconds(Phase.BUILD) is not None]
+
+
+def nights_of(root: Path, keys: Iterable[str]) -> set[str]:
+    """The release of numpy in each key: it names the night that the key is of."""
+    with history.opened(root / "out" / "history.sqlite") as db:
+        found = [{one.name: one.value for one in history_nights.inputs_of(db, key)} for key in keys]
+    return {one["numpy"] for one in found}
+
+
+def killed(root: Path, address: str, *, after: float) -> bool:
+    """Start a night; whether it was still at work after so many seconds. If not, it ended well."""
+    path = root / "night.log"
+    with path.open("w") as log:
+        night = subprocess.Popen(
+            [sys.executable, nightly_on_rows.__file__, root, address],
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        assert night.wait(timeout=after) == 0, path.read_text()
+    except subprocess.TimeoutExpired:
+        night.send_signal(signal.SIGKILL)
+        night.wait()
+        return True
+    return False
+
+
+def test_a_mixed_set_would_be_seen(root: Path, upstream: UpstreamServer, registry: RegistryServer) -> None:
+    """A night over one row alone makes one: what the test below looks for can be found."""
+    work(root, registry.address)
+    upstream.package("numpy", "2.2.4")
+    with Watcher(registry) as watcher:
+        work(root, registry.address, rows=ROWS[:1])
+    mixed = [nights_of(root, [key_of(registry, one) for one in digests]) for digests in watcher.seen]
+    assert {"2.2.3", "2.2.4"} in mixed
+
+
+@pytest.mark.parametrize("wanted", [FEW, pytest.param(KILLS, marks=pytest.mark.long)])
+def test_killed_at_random_moments_it_ends_whole(
+    wanted: int, root: Path, upstream: UpstreamServer, registry: RegistryServer
+) -> None:
+    """Yesterday is published; tonight every row changed, and the night is killed again and again."""
+    seed = int(os.environ.get("STACKWRIGHT_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"STACKWRIGHT_SEED={seed} kills: {wanted}")
+    chance = random.Random(seed)
+    work(root, registry.address)
+    releases = (f"2.3.{number}" for number in itertools.count())
+    upstream.package("numpy", next(releases))
+    with Watcher(registry) as watcher:
+        kills = 0
+        while kills < wanted:
+            if killed(root, registry.address, after=chance.uniform(0.2, 7)):
+                kills += 1
+            else:
+                upstream.package("numpy", next(releases))  # it was done: the next one has work again
+            assert len(nights_of(root, settled(root, registry))) == 1, "tags of two nights side by side"
+        last = work(root, registry.address)
+    print(f"the tag {SET} was read {watcher.looks} times, and led to {len(watcher.seen)} sets")
+    for digests in watcher.seen:
+        assert len(digests) == len(ROWS)
+        assert len(nights_of(root, [key_of(registry, digest) for digest in digests])) == 1, "a mixed set"
+    assert {row.state for row in last.rows} <= {State.REBUILT, State.UNCHANGED}, text(last)
+    assert settled(root, registry) == keys_of(last)
+    assert len(builds(root)) == len(set(builds(root))), "nothing that had finished was built again"
+    newest = record.newest(record.load_all(root / "out" / "records").records)
+    assert {one.status for one in newest} == {Status.COMPLETE}
+    with history.opened(root / "out" / "history.sqlite") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,174 @@
+"""Nights in which nothing changed, over the shipped matrix and 1,000 locked rows: nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from report_samples import built
+from rich.console import Console
+from rows import LOCK, ROOT
+from test_cli import call
+
+from stackwright import record
+from stackwright.errors import InternalError, PublishError, StackwrightError
+from stackwright.model import Lock
+from stackwright.nightly import night
+from stackwright.nightly.morning import Morning, Pushed, State
+from stackwright.nightly.night import Order
+from stackwright.nightly.words import text
+from stackwright.pipeline import checks_digest
+from stackwright.project import Project, cells, plan
+from stackwright.record import Status
+from stackwright.runner import Completed, Runner
+
+ROWS = 1000
+ARCHES = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0")
+HEAD = """\
+defaults: {provider: debian, os: debian-13, python: "3.13", gcc: "13", cuda: "12.4", horovod: "0.28.1",
+  torch: "2.6.0", mpi: {flavour: openmpi, version: "5.0"}}
+include:
+"""
+
+
+class NoProgram(Runner):
+    """Starting anything is an error."""
+
+    def __call__(self, argv: Sequence[str | Path], **options: Any) -> Completed:
+        raise AssertionError(f"started {argv}")
+
+
+def proven(project: Project, locks: Mapping[str, Lock] | None = None) -> None:
+    """A complete record of every row, as if last night had built it from these locks, or the project's."""
+    checks = checks_digest(project.root)
+    for row in plan(project, cells(project), locks).rows:
+        done = built(
+            row=row.stack.id, key=row.recipe.key, lock=row.stack.lock.sha256, status=Status.COMPLETE,
+            tools=(("checks", checks),),
+        )  # fmt: skip
+        record.write(done, project.records)
+
+
+def work(project: Project, **options: Any) -> Morning:
+    wanted = cells(project)
+    order = Order(
+        cells=wanted, whole=True, ask=partial(night.committed_locks, project), locked=True, **options
+    )  # fmt: skip
+    path = project.out / "history.sqlite"
+    return night.work(project, order, history_path=path, runner=NoProgram(), console=Console(stderr=True))
+
+
+@pytest.fixture
+def thousand(tmp_path: Path) -> Project:
+    return generated(tmp_path)
+
+
+def generated(folder: Path) -> Project:
+    """A matrix of ROWS rows and their locks, in ``folder``."""
+    arches = [chosen for count in range(1, 7) for chosen in combinations(ARCHES, count)]
+    names = [f"row{number:03}" for number in range(ROWS)]
+    lines = (
+        f"  - {{id: {name}, gpu_arch: {list(arches[n % len(arches)])}}}\n" for n, name in enumerate(names)
+    )
+    (folder / "matrix.yaml").write_text(HEAD + "".join(lines).replace("'", '"'))
+    (folder / "locks").mkdir()
+    for name in names:
+        text = LOCK.text.replace(f'"row": "{LOCK.row}"', f'"row": "{name}"')
+        (folder / "locks" / f"{name}.txt").write_text(text)
+    return Project(root=ROOT, matrix=folder / "matrix.yaml", out=folder / "out")
+
+
+def test_over_the_shipped_matrix_nothing_is_started_and_nothing_pushed(tmp_path: Path) -> None:
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path)
+    proven(project)
+    first = work(project)
+    assert {row.state for row in first.rows} == {State.UNCHANGED}
+    assert {row.state for row in work(project).rows} == {State.UNCHANGED}
+
+
+def test_over_a_thousand_locked_rows_nothing_is_started(thousand: Project) -> None:
+    proven(thousand)
+    work(thousand)  # the first night notes what goes into each key
+    morning = work(thousand)
+    assert (len(morning.rows), {row.state for row in morning.rows}) == (ROWS, {State.UNCHANGED})
+    assert "1000 rows: 1000 unchanged; upstream was not asked" in text(morning)
+
+
+def test_a_row_without_a_usable_lock_is_unresolved_and_stops_no_other(tmp_path: Path) -> None:
+    project = Project(root=ROOT, matrix=tmp_path / "matrix.yaml", out=tmp_path / "out")
+    project.matrix.write_text((ROOT / "matrix.yaml").read_text())
+    project.locks.mkdir()
+    for path in (ROOT / "locks").iterdir():
+        (project.locks / path.name).write_bytes(path.read_bytes())
+    proven(project)
+    (project.locks / "cuda12-mpich.txt").write_text("damaged")
+    (project.locks / "cuda12-all.txt").unlink()
+    states = {row.row: row.state for row in work(project).rows}
+    assert {row for row, state in states.items() if state is State.UNRESOLVED} == {
+        "cuda12-mpich",
+        "cuda12-all",
+    }
+    assert set(states.values()) == {State.UNRESOLVED, State.UNCHANGED}
+
+
+def test_a_row_that_left_the_matrix_is_told_once(thousand: Project) -> None:
+    proven(thousand)
+    work(thousand)
+    lines = thousand.matrix.read_text().splitlines(keepends=True)
+    thousand.matrix.write_text("".join(lines[:-1]))
+    gone = [work(thousand).of(State.GONE) for _ in range(2)]
+    assert [[row.row for row in rows] for rows in gone] == [["row999"], []]
+
+
+def test_locks_of_rows_that_passed_replace_those_of_the_project(tmp_path: Path) -> None:
+    """The answers are of another place than the project's own locks, which are as yet empty."""
+    shipped = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path)
+    proven(shipped)
+    (tmp_path / "matrix.yaml").write_text(shipped.matrix.read_text())
+    here = replace(shipped, matrix=tmp_path / "matrix.yaml")
+    answers = night.committed_locks(shipped, cells(shipped))
+    order = Order(cells=cells(here), whole=True, ask=lambda cells: answers)
+    asked = partial(
+        night.work, here, history_path=tmp_path / "h.sqlite", runner=NoProgram(), console=Console(stderr=True)
+    )  # fmt: skip
+    asked(order)
+    assert not here.locks.exists()
+    asked(replace(order, update_locks=True))
+    written = {path.name: path.read_bytes() for path in here.locks.iterdir()}
+    assert written == {f"{row}.txt": (shipped.locks / f"{row}.txt").read_bytes() for row in answers}
+
+
+def test_the_command_says_it_in_text_json_and_a_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proven(Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path))
+    words = ("--out", str(tmp_path), "nightly", "--locked", "--summary", str(tmp_path / "summary.md"))
+    code, out, err = call(capsys, *words, "--format", "json")
+    assert (code, err) == (0, "")
+    assert '"state": "unchanged"' in out
+    assert "### Unchanged" in (tmp_path / "summary.md").read_text()
+    (folder,) = (tmp_path / "nightly").glob("2*")
+    assert {path.name for path in folder.iterdir()} == {"morning.json", "morning.md", "morning.txt"}
+
+
+def test_what_keeps_all_rows_from_the_registry_is_told_of_each_and_ends_no_night(tmp_path: Path) -> None:
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path)
+    rows = plan(project, cells(project)).rows[:2]
+
+    def refusing(error: Exception) -> dict[str, Pushed | StackwrightError]:
+        def push(_: object) -> NoReturn:
+            raise error
+
+        return night.Publisher(place="host/images", push=push).pushed(rows)
+
+    away = PublishError("it is away")
+    assert refusing(away) == {row.stack.id: away for row in rows}
+    defects = refusing(KeyError("layers"))
+    assert set(defects) == {row.stack.id for row in rows}
+    assert all(isinstance(one, InternalError) and "layers" in one.cause for one in defects.values())
+    assert night.Publisher(place="host/images", push=lambda _: {}).pushed(()) == {}
