@@ -1,0 +1,126 @@
+"""Where rows are sent, and what they share, without any node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackwright.cache import Cache, options
+from stackwright.ci.instructions import instructions
+from stackwright.errors import UsageError
+from stackwright.model import Recipe
+from stackwright.nodes.address import Host, address
+from stackwright.nodes.pieces import Piece, cut, pieces
+from stackwright.project import Project, cells, plan
+
+ROOT = Path(__file__).parents[2]
+STAGES = """\
+# a remark
+ARG BASE_IMAGE=debian:trixie-slim
+FROM ${{BASE_IMAGE}} AS base
+RUN base
+FROM base AS toolchain
+RUN gcc {gcc} \\
+    and more
+FROM base AS frameworks
+RUN {frameworks}
+FROM toolchain AS wheel
+RUN --mount=type=bind,from=frameworks,source=/new,target=/in make
+FROM base AS final
+RUN packages
+COPY --link --from=wheel /wheel /wheel
+"""
+
+
+def recipe(name: str, gcc: int, frameworks: str) -> Recipe:
+    text = STAGES.format(gcc=gcc, frameworks=frameworks)
+    return Recipe(id=name, key="0" * 64, files=(("Dockerfile", text.encode()),))
+
+
+def found(*recipes: Recipe) -> dict[str, Piece]:
+    return {piece.stage: piece for piece in pieces(recipes)}
+
+
+def test_what_two_rows_share_is_a_piece_after_what_it_builds_on() -> None:
+    one, two, three = recipe("a", 13, "torch"), recipe("b", 13, "torch 2"), recipe("c", 14, "torch")
+    made = found(one, two, three)
+    assert {name: piece.rows for name, piece in made.items()} == {
+        "base": ("a", "b", "c"), "toolchain": ("a", "b"), "frameworks": ("a", "c"), "final": ("a", "b", "c"),
+    }  # fmt: skip
+    assert made["base"].after == ()
+    assert {made[name].after for name in ("toolchain", "frameworks", "final")} == {(made["base"].identity,)}
+    assert (
+        cut(one, made["toolchain"].end)
+        .text("Dockerfile")
+        .endswith("FROM base AS toolchain\nRUN gcc 13 \\\n    and more\n")
+    )
+    assert cut(one, made["final"].end).text("Dockerfile").endswith("FROM base AS final\nRUN packages\n")
+
+
+def test_a_stage_that_is_shared_to_its_end_is_one_piece_with_all_that_it_builds_on() -> None:
+    made = found(recipe("a", 13, "torch"), recipe("b", 13, "torch"))
+    assert set(made) == {"base", "toolchain", "frameworks", "wheel", "final"}
+    below = {made[name].identity for name in ("base", "toolchain", "frameworks")}
+    assert set(made["wheel"].after) == below
+    assert set(made["final"].after) == {*below, made["wheel"].identity}
+
+
+def test_a_row_alone_shares_nothing() -> None:
+    assert pieces([recipe("a", 13, "torch")]) == ()
+
+
+def test_what_is_left_of_a_cut_file_is_the_same_to_everyone() -> None:
+    """The identities of the real rows: those of a cut Dockerfile are the first ones of the whole."""
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
+    rows = {row.stack.id: row.recipe for row in plan(project, cells(project)).rows}
+    made = pieces(rows.values())
+    assert {piece.stage for piece in made} >= {"base", "toolchain"}
+    for piece in made:
+        whole = rows[piece.row]
+        assert [one.identity for one in instructions(cut(whole, piece.end))][-1] == piece.identity
+
+
+def test_addresses(tmp_path: Path) -> None:
+    assert address("tcp://10.0.0.1:8786").scheduler == "tcp://10.0.0.1:8786"
+    assert address("tls://head:8786").kind == "scheduler"
+    assert address("slurm").kind == "slurm"
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# nodes\nnode-1\n\nnode-2.site gpus=4  # the big one\n")
+    assert address(f"ssh:{hosts}").hosts == (Host(name="node-1"), Host(name="node-2.site", gpus=4))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "kubernetes",
+        "tcp://",
+        "tcp://a",
+        "tcp://a:1\n",
+        "tcp://a:1 --x",
+        "http://a:1",
+        "slurm ",
+        "ssh:/none",
+    ],
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        address(text)
+
+
+@pytest.mark.parametrize("line", ["-oProxyCommand=x", "a b", "a;b", "$(a)", "a gpus=-1", "a gpus=999"])
+def test_a_host_that_is_none_is_named_with_its_line(line: str, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text(f"fine\n{line}\n")
+    with pytest.raises(UsageError, match=r"hosts:2: not a host"):
+        address(f"ssh:{hosts}")
+
+
+def test_a_cache_names_a_stage_by_what_it_is_of() -> None:
+    made = Cache(repository="registry.site:5000/stackwright-cache")
+    base = "stackwright/base:debian-13-20260912T075541Z"
+    assert made.base(base) == "registry.site:5000/stackwright-cache:base-debian-13-20260912T075541Z"
+    one, other = (made.stage("abc", (("BASE_IMAGE", f"{base}{end}"),)) for end in ("", "2"))
+    assert one != other
+    assert options([one]) == ("--cache-from", f"type=registry,ref={one}")
