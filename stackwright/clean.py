@@ -15,12 +15,13 @@ from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
 
 from stackwright.engines.docker import MADE_BY_US, Docker, connected
+from stackwright.host import used_disk
 
 ROW_LABEL = "org.stackwright.row"
 KEY_LABEL = "org.stackwright.key"
 OUR_TAGS = "stackwright/"
 KEY_FOLDER = re.compile(r"[0-9a-f]{12}\Z")
-NOT_ROWS = ("cache", "records", "report")
+NOT_ROWS = ("cache", "cluster", "publish", "records", "report", "room")
 """Folders of ``out/`` that are not a row's."""
 
 
@@ -79,21 +80,12 @@ def _old_folders(out: Path, current: Mapping[str, str]) -> Iterator[Item]:
         for folder in sorted(_folders(row)):
             if KEY_FOLDER.match(folder.name) and folder.name != keep:
                 why = f"the row is now {keep}" if keep else "the matrix has no such row"
-                yield Item(kind="folder", name=f"{row.name}/{folder.name}", bytes=_size(folder), why=why)
+                yield Item(kind="folder", name=f"{row.name}/{folder.name}", bytes=used_disk(folder), why=why)
 
 
 def _folders(parent: Path) -> Iterator[Path]:
     if parent.is_dir():
         yield from (path for path in parent.iterdir() if path.is_dir() and not path.is_symlink())
-
-
-def _size(folder: Path) -> int:
-    """Bytes on disk, as ``du`` counts them."""
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            total += path.lstat().st_blocks * 512
-    return total
 
 
 def _old_images(images: Iterable[Mapping[str, Any]], current: Mapping[str, str]) -> Iterator[Item]:

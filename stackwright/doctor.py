@@ -7,7 +7,7 @@ import shutil
 import ssl
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,8 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.errors import StackwrightError
 from stackwright.phases import BUILD_NEEDS
+from stackwright.publish.registry import Registry
+from stackwright.publish.site import access
 from stackwright.runner import Runner
 from stackwright.suite import read_release
 
@@ -147,6 +149,15 @@ def _ca(patient: Patient) -> tuple[State, str, str]:
     return "ok", f"{bundle}, {context.cert_store_stats()['x509_ca']} authorities", ""
 
 
+def _registry(patient: Patient) -> tuple[State, str, str]:
+    address = host.registry(patient.environ)
+    if address is None:
+        return "ok", "none is named; only publish needs one", ""
+    way = replace(access(address, host.proxies(patient.environ)), timeout=20, patience=0)
+    Registry(way, say=lambda text: None).digest_of(address.repository, "latest")
+    return "ok", f"{address.host}/{address.repository} answers, and lets this user in", ""
+
+
 def _mmdebstrap(patient: Patient) -> tuple[State, str, str]:
     done = patient.runner(["mmdebstrap", "--version"], timeout=20)
     if not done.ok:
@@ -195,6 +206,7 @@ EXAMINATIONS: tuple[tuple[str, Callable[[Patient], tuple[State, str, str]]], ...
     ("disk", _disk),
     ("mirror", _mirror),
     ("CA bundle", _ca),
+    ("registry", _registry),
     ("mmdebstrap", _mmdebstrap),
     ("Python", _python),
 )

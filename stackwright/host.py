@@ -6,6 +6,7 @@ Nothing of this may stay in an image. It enters a build only as BuildKit secrets
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 import platform
 import re
@@ -32,7 +33,18 @@ PIP_URLS = ("index-url", "extra-index-url", "proxy")
 PIP_KEYS = (*PIP_URLS, "trusted-host")
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
+IMAGES = "docker.io"
+HANDED_IN = "none"
+
 _HOST = re.compile(r"[A-Za-z0-9.*:\[\]_-]+\Z")
+_BUILDER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,100}")
+_PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+REPOSITORY = re.compile(rf"{_PART}(/{_PART}){{0,20}}")
+"""OCI distribution-spec 1.1, "Pulling manifests"."""
+
+_IMAGE_NAME = re.compile(
+    rf"[A-Za-z0-9]([A-Za-z0-9.-]{{0,200}}[A-Za-z0-9])?(:[0-9]{{1,5}})?/{REPOSITORY.pattern}"
+)
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"'`\\<>|]")
 
 
@@ -49,10 +61,23 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryAddress:
+    """``repository`` is below ``host``, which may have a port. ``plain``: it speaks http."""
+
+    host: str
+    repository: str
+    ca: Path | None
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """``mirror`` is Debian's, ``ubuntu`` Ubuntu's.
 
     ``pip``: pip's option names and their values. ``proxies``: the environment's names in lower case.
+    ``cache`` is a repository for the cache of builds; ``builders`` are names that buildx knows.
+    ``images`` is docker.io or what stands for it, whose ``repository`` then comes before those of images;
+    None where images are handed in.
     """
 
     mirror: str | None
@@ -60,6 +85,11 @@ class Site:
     pip: tuple[tuple[str, str], ...]
     proxies: tuple[tuple[str, str], ...]
     ubuntu: str | None = None
+    registry: RegistryAddress | None = None
+    signing_key: Path | None = None
+    cache: str = ""
+    builders: tuple[str, ...] = ()
+    images: RegistryAddress | None = None
 
     def mirror_of(self, os: str) -> str | None:
         """The mirror of the distribution that a row's ``os`` is a release of."""
@@ -73,7 +103,76 @@ def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
         pip=pip_config(environ),
         proxies=proxies(environ),
         ubuntu=apt_mirror(runner, environ, "ubuntu"),
+        registry=registry(environ),
+        signing_key=signing_key(environ),
+        cache=_cache(environ),
+        builders=_builders(environ),
+        images=_images(environ),
     )
+
+
+def registry(environ: Mapping[str, str] = os.environ) -> RegistryAddress | None:
+    """Where images are published; None where nobody says."""
+    name = "STACKWRIGHT_REGISTRY"
+    if not (text := environ.get(name)):
+        return None
+    server, _, repository = _repository(text, name).partition("/")
+    return RegistryAddress(
+        host=server, repository=repository, plain=environ.get(f"{name}_PLAIN", "") not in ("", "0", "false"),
+        ca=_named_file(f"{name}_CA", environ) or ca_bundle(environ),
+    )  # fmt: skip
+
+
+def _images(environ: Mapping[str, str]) -> RegistryAddress | None:
+    """docker.io, or the mirror of it that the site has; None where images are handed in."""
+    name, ca = "STACKWRIGHT_IMAGE_MIRROR", ca_bundle(environ)
+    text = environ.get(name)
+    if text == HANDED_IN:
+        return None
+    if not text:
+        return RegistryAddress(host=IMAGES, repository="", ca=ca)
+    parts = urlsplit(checked_url(text, name))
+    repository = parts.path.strip("/")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise SiteError("not http(s)://HOST[:PORT][/REPOSITORY]", place=name, hint="the login is docker's")
+    if repository:
+        _repository(f"{parts.netloc}/{repository}", name)
+    return RegistryAddress(host=parts.netloc, repository=repository, ca=ca, plain=parts.scheme == "http")
+
+
+def _repository(text: str, place: str) -> str:
+    if not _IMAGE_NAME.fullmatch(text):
+        hint = "as in registry.example:5000/hpc/images, in lower case; a login is `docker login`'s"
+        raise SiteError(f"not HOST[:PORT]/REPOSITORY: {_without_login(text)!r}", place=place, hint=hint)
+    return text
+
+
+def signing_key(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The file with the site's private key; None where nobody names one."""
+    return _named_file("STACKWRIGHT_SIGNING_KEY", environ)
+
+
+def _cache(environ: Mapping[str, str]) -> str:
+    name = "STACKWRIGHT_CACHE"
+    return _repository(environ[name], name) if environ.get(name) else ""
+
+
+def _builders(environ: Mapping[str, str]) -> tuple[str, ...]:
+    name = "STACKWRIGHT_BUILDERS"
+    names = tuple(environ.get(name, "").split())
+    for one in names:
+        if not _BUILDER.fullmatch(one):
+            raise SiteError(f"not the name of a builder: {one!r}", place=name, hint="docker buildx ls")
+    return names
+
+
+def _named_file(name: str, environ: Mapping[str, str]) -> Path | None:
+    if not environ.get(name):
+        return None
+    path = Path(environ[name])
+    if not path.is_file():
+        raise SiteError(f"no such file: {path}", place=name, hint="correct it, or unset it")
+    return path
 
 
 def docker_program(runner: Runner, environ: Mapping[str, str] = os.environ) -> str:
@@ -95,8 +194,14 @@ def checked_url(text: str, place: str) -> str:
     except ValueError:
         usable = False
     if not usable or _UNSAFE.search(text):
-        raise SiteError(f"not an http(s) address: {text!r}", place=place, hint="correct it, or unset it")
+        cause = f"not an http(s) address: {_without_login(text)!r}"
+        raise SiteError(cause, place=place, hint="correct it, or unset it")
     return text
+
+
+def _without_login(address: str) -> str:
+    """As it may be shown: an error is kept in the history of nights, and read by many."""
+    return re.sub(r"^([A-Za-z0-9+.-]*://)?.*@", r"\1…@", address, flags=re.DOTALL)
 
 
 def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ, family: str = "debian") -> str | None:
@@ -127,10 +232,8 @@ def mirror_among(listing: str, codename: str) -> str | None:
 def ca_bundle(environ: Mapping[str, str] = os.environ) -> Path | None:
     """The file with the certificates that this host trusts; a named file that is missing is an error."""
     for name in ("STACKWRIGHT_CA_BUNDLE", "SSL_CERT_FILE"):
-        if named := environ.get(name):
-            if not Path(named).is_file():
-                raise SiteError(f"no such file: {named}", place=name, hint="correct it, or unset it")
-            return Path(named)
+        if named := _named_file(name, environ):
+            return named
     return next((path for path in CA_BUNDLES if path.is_file()), None)
 
 
@@ -203,6 +306,24 @@ def free_disk(path: Path) -> int:
     """Bytes that can be written below ``path``, which need not exist yet."""
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return shutil.disk_usage(existing).free
+
+
+def used_disk(folder: Path) -> int:
+    """Bytes on the disk below ``folder``, as ``du`` counts them; what vanishes meanwhile has none."""
+    total = 0
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118 (60,000 times)
+    return total
+
+
+def same_disk(one: Path, other: Path) -> bool:
+    """Whether two folders take their bytes from the same file system; False where one is gone."""
+    try:
+        return one.stat().st_dev == other.stat().st_dev
+    except FileNotFoundError:
+        return False
 
 
 def apt_sources(mirror: str, release: Distribution) -> str:

@@ -27,10 +27,14 @@ from stackwright.runner import Completed, Runner
 OLDEST = 23
 """The first release whose BuildKit is the default builder and has ``COPY --link``."""
 
+MOUNTS_IMAGES = 28
+"""The first release with ``--mount type=image`` (docs.docker.com/engine/release-notes/28)."""
+
 MADE_BY_US = "org.stackwright.pid"
 """Label of our containers: the process that started it, so that ``clean`` finds what a kill -9 left."""
 
 BRING_UP = "make engine, or scripts/engine.sh"
+STREAMED_AT_A_TIME = 2**20
 ALONE = "offline"
 """Host name of a container that has no network."""
 
@@ -47,6 +51,10 @@ class Docker:
     driver: str
     root: str
 
+    @property
+    def release(self) -> int:
+        return int(self.version.partition(".")[0])
+
     def command(self, *words: str | Path) -> tuple[str, ...]:
         """The argv of a CLI call to this engine."""
         return (self.program, "--host", self.host, *(str(word) for word in words))
@@ -59,6 +67,14 @@ class Mount:
     source: Path
     target: str
     read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageMount:
+    """The files of an image, read-only, as its layers have them. Engines since ``MOUNTS_IMAGES`` can."""
+
+    image: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +93,7 @@ class Job:
     argv: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] | None = None
     mounts: tuple[Mount, ...] = ()
+    images: tuple[ImageMount, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     user: str | None = None
     workdir: str | None = None
@@ -185,6 +202,18 @@ def save(docker: Docker, runner: Runner, image: str, path: Path) -> Path:
         partial.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def exported(docker: Docker, image: str) -> Iterator[Iterator[bytes]]:
+    """A tar of the files that a container of the image would begin with; nothing is started.
+
+    They are the image's, but for those that the engine makes in every container (see engines/stream.py).
+    """
+    job = Job(image=image, argv=("none",), network=False)
+    with connected(docker) as client, _created(client, job) as container:
+        # The SDK hands out bytes; its types say otherwise.
+        yield cast("Iterator[bytes]", container.export(chunk_size=STREAMED_AT_A_TIME))
+
+
 def run(docker: Docker, job: Job, *, timeout: float | None = None) -> Completed:
     """Run to the end. Code 124: no end within ``timeout`` seconds; 126 and 127: it did not start.
 
@@ -198,7 +227,8 @@ def run(docker: Docker, job: Job, *, timeout: float | None = None) -> Completed:
         try:
             code = int(container.wait(timeout=timeout)["StatusCode"])
         except requests.RequestException:  # ReadTimeout, and ConnectionError in older versions of the SDK
-            container.kill()
+            with contextlib.suppress(APIError):  # it may have ended in this moment
+                container.kill()
             code, late = TIMED_OUT, f"no end after {timeout:g} s\n"
         else:
             late = ""
@@ -242,9 +272,13 @@ def _options(job: Job) -> dict[str, Any]:
     """The SDK's arguments. json-file, because the output is read back even if the engine logs elsewhere."""
     gpu = job.gpu.sdk_arguments() if job.gpu else {}
     environment = {**dict(job.env), **gpu.pop("environment", {})}
-    mounts = [
+    mounts: list[dict[str, Any]] = [
         SdkMount(target=mount.target, source=str(mount.source), type="bind", read_only=mount.read_only)
         for mount in job.mounts
+    ]
+    mounts += [  # which the SDK's type refuses
+        {"Type": "image", "Source": mount.image, "Target": mount.target, "ReadOnly": True}
+        for mount in job.images
     ]
     options: dict[str, Any] = {
         "image": job.image, "command": list(job.argv), "mounts": mounts, "environment": environment,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
-import json
-import os
-import signal
-import subprocess
 import tarfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from own_engine import TINY, OwnEngine, StartEngine
+from attested import attest_folder, published, small, tampered, the_site, twin  # noqa: F401
+from own_engine import TINY, OwnEngine, StartEngine, own_engine
+from publishing import Rows
+from registry_server import RegistryServer, StartRegistry
+from registry_server import registry as running_registry
+from upstream_server import UpstreamServer
 
 from stackwright import host
 from stackwright.engines import docker as engine
@@ -99,7 +99,7 @@ def start_engine(
 
         def start(config: Mapping[str, Any] | None = None, programs: Path | None = None) -> OwnEngine:
             folder = tmp_path_factory.mktemp("e")
-            own = stack.enter_context(_engine(folder, config or {}, programs, runner))
+            own = stack.enter_context(own_engine(folder, config or {}, runner, programs=programs))
             done = runner(own.docker.command("import", "--change", "ENV PATH=/bin", tiny_tar, TINY))
             assert done.ok, done.stderr
             return own
@@ -107,52 +107,59 @@ def start_engine(
         yield start
 
 
-@contextlib.contextmanager
-def _engine(
-    folder: Path, config: Mapping[str, Any], programs: Path | None, runner: Runner
-) -> Iterator[OwnEngine]:
-    (folder / "cdi").mkdir(exist_ok=True)
-    features = {"features": {"cdi": True, "containerd-snapshotter": False}, "storage-driver": "overlay2"}
-    (folder / "daemon.json").write_text(json.dumps({**features, **config}))
-    socket = f"unix://{folder}/s"
-    # A network of its own: --bridge=none makes a daemon delete docker0, which is the other engine's.
-    argv: list[str | Path] = [
-        "unshare",
-        "--net",
-        "dockerd",
-        "--config-file",
-        folder / "daemon.json",
-        "--data-root",
-        folder / "data",
-    ]
-    argv += ["--exec-root", folder / "x", "--pidfile", folder / "pid", "--host", socket]
-    argv += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--cdi-spec-dir", folder / "cdi"]
-    path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "PATH": path}
-        )
-    try:
-        environ = {**os.environ, "DOCKER_HOST": socket}
-        _wait(process, folder, socket, runner)
-        yield OwnEngine(docker=engine.find(runner, environ), folder=folder, environ=environ)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
-        _unmount_below(folder, runner)
+@pytest.fixture
+def start_registry(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartRegistry]:
+    """Start a registry that lives as long as the test: with TLS from a CA of its own, and a login."""
+    with contextlib.ExitStack() as stack:
+
+        def start(
+            *, tls: bool = True, login: bool = True, host: str = "127.0.0.1", data: Path | None = None
+        ) -> RegistryServer:
+            folder = tmp_path_factory.mktemp("registry")
+            made = running_registry(folder, runner, tls=tls, login=login, host=host, data=data)
+            return stack.enter_context(made)
+
+        yield start
 
 
-def _wait(process: subprocess.Popen[bytes], folder: Path, socket: str, runner: Runner) -> None:
-    program = host.docker_program(runner)
-    for _ in range(150):
-        if runner([program, "--host", socket, "version"]).ok:
-            return
-        assert process.poll() is None, (folder / "log").read_text()[-2000:]
-        time.sleep(0.1)
-    raise AssertionError((folder / "log").read_text()[-2000:])
+@pytest.fixture
+def registry(start_registry: StartRegistry, docker: Docker, runner: Runner) -> str:
+    """HOST:PORT of a registry that lives as long as the test, where a container of the engine reaches it."""
+    shown = runner(
+        docker.command("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
+    )
+    return start_registry(tls=False, login=False, host=shown.stdout.strip()).address
 
 
-def _unmount_below(folder: Path, runner: Runner) -> None:
-    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for path in sorted((m for m in mounted if m.startswith(f"{folder}/")), reverse=True):
-        runner(["umount", path])
+@pytest.fixture
+def rows(tmp_path: Path, docker: Docker, runner: Runner, tiny: str) -> Iterator[Rows]:
+    """Makes small images that stand for rows, and takes them away again."""
+    made = Rows(tmp_path / "out", docker, runner)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def server(start_registry: StartRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RegistryServer:
+    """A registry with TLS and a login, which Docker's configuration has."""
+    server = start_registry()
+    monkeypatch.setenv("DOCKER_CONFIG", str(server.docker_config(tmp_path / "docker")))
+    return server
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What the person who publishes is told on the way."""
+    return []
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[UpstreamServer]:
+    """An index and a mirror that this process, and those that it starts, are led to."""
+    server = UpstreamServer()
+    server.start()
+    server.fill()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.stop()

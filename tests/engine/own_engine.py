@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from stackwright import host
+from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
+from stackwright.runner import Runner
 
 TINY = "stackwright-test/tiny:1"
 """The image that is in every engine of the tests: busybox, 2 MB."""
@@ -28,3 +37,59 @@ class StartEngine(Protocol):
     def __call__(
         self, config: Mapping[str, Any] | None = None, programs: Path | None = None
     ) -> OwnEngine: ...
+
+
+@contextlib.contextmanager
+def own_engine(
+    folder: Path,
+    config: Mapping[str, Any],
+    runner: Runner,
+    *,
+    programs: Path | None = None,
+    network: Sequence[str | Path] = ("unshare", "--net"),
+) -> Iterator[OwnEngine]:
+    """A dockerd with all that it has in ``folder``; ``network`` is the command that gives it its network."""
+    (folder / "cdi").mkdir(exist_ok=True)
+    features = {"features": {"cdi": True, "containerd-snapshotter": False}, "storage-driver": "overlay2"}
+    (folder / "daemon.json").write_text(json.dumps({**features, **config}))
+    socket = f"unix://{folder}/s"
+    # A network of its own: --bridge=none makes a daemon delete docker0, which is the other engine's.
+    argv: list[str | Path] = [
+        *network,
+        "dockerd",
+        "--config-file",
+        folder / "daemon.json",
+        "--data-root",
+        folder / "data",
+    ]
+    argv += ["--exec-root", folder / "x", "--pidfile", folder / "pid", "--host", socket]
+    argv += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--cdi-spec-dir", folder / "cdi"]
+    path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "PATH": path}
+        )
+    try:
+        environ = {**os.environ, "DOCKER_HOST": socket}
+        _wait(process, folder, socket, runner)
+        yield OwnEngine(docker=engine.find(runner, environ), folder=folder, environ=environ)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        _unmount_below(folder, runner)
+
+
+def _wait(process: subprocess.Popen[bytes], folder: Path, socket: str, runner: Runner) -> None:
+    program = host.docker_program(runner)
+    for _ in range(150):
+        if runner([program, "--host", socket, "version"]).ok:
+            return
+        assert process.poll() is None, (folder / "log").read_text()[-2000:]
+        time.sleep(0.1)
+    raise AssertionError((folder / "log").read_text()[-2000:])
+
+
+def _unmount_below(folder: Path, runner: Runner) -> None:
+    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for path in sorted((m for m in mounted if m.startswith(f"{folder}/")), reverse=True):
+        runner(["umount", path])

@@ -25,6 +25,7 @@ NAMES = [
     "disk",
     "mirror",
     "CA bundle",
+    "registry",
     "mmdebstrap",
     "Python",
 ]
@@ -46,11 +47,13 @@ def test_a_host_that_lacks_all_that_can_be_taken_away(runner: Runner, tmp_path: 
         "DOCKER_HOST": f"unix://{tmp_path}/nothing",
         "STACKWRIGHT_APT_MIRROR": "http://127.0.0.1:9/debian",
         "STACKWRIGHT_CA_BUNDLE": str(empty),
+        "STACKWRIGHT_REGISTRY": "127.0.0.1:9/images",
+        "STACKWRIGHT_REGISTRY_PLAIN": "1",
     }
     findings = {finding.name: finding for finding in doctor.examine(runner, ROOT, environ)}
     assert list(findings) == NAMES
     missing = {name for name, finding in findings.items() if finding.state == "missing"}
-    assert missing - {"apptainer"} == {"engine", "mirror", "CA bundle"}
+    assert missing - {"apptainer"} == {"engine", "mirror", "CA bundle", "registry"}
     assert all(findings[name].todo for name in missing)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackwright import host
+from stackwright import host, pulled
 from stackwright.errors import SiteError
 from stackwright.rules import tables
 from stackwright.runner import Runner
@@ -234,3 +234,57 @@ def test_a_file_planted_under_a_secrets_name_is_not_written_through(tmp_path: Pa
 
 def test_free_disk_of_a_folder_that_is_yet_to_be(tmp_path: Path) -> None:
     assert host.free_disk(tmp_path / "a" / "b") > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("https_proxy", "socks5://user:planted@proxy.example:1080"),
+        ("https_proxy", "http://user:plan ted/planted@proxy.example"),
+        ("STACKWRIGHT_REGISTRY", "user:planted@registry.example/hpc"),
+        ("STACKWRIGHT_CACHE", "https://user:planted@registry.example/hpc"),
+    ],
+)
+def test_an_address_that_is_refused_is_shown_without_its_password(name: str, value: str) -> None:
+    with pytest.raises(SiteError) as caught:
+        host.site(Runner(), {name: value, "STACKWRIGHT_APT_MIRROR": "http://mirror.example/debian"})
+    assert "planted" not in str(caught.value) and "…@" in str(caught.value)
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "image", "pulled_as"),
+    [
+        ("", "ubuntu:24.04", "docker.io/library/ubuntu"),
+        ("", "nvidia/cuda:12.8.1-devel", "docker.io/nvidia/cuda"),
+        ("http://127.0.0.1:5000", "ubuntu:24.04", "127.0.0.1:5000/library/ubuntu"),
+        ("https://mirror.example/hub/", "nvidia/cuda:1", "mirror.example/hub/nvidia/cuda"),
+    ],
+)
+def test_an_image_is_pulled_by_digest_from_what_stands_for_docker_io(
+    said: str, image: str, pulled_as: str
+) -> None:
+    digest = f"sha256:{'a' * 64}"
+    source = host._images({"STACKWRIGHT_IMAGE_MIRROR": said})
+    assert source and source.plain == said.startswith("http:")
+    assert pulled.reference(_site(images=source), image, digest) == f"{pulled_as}@{digest}"
+    assert pulled.local_name(image, digest).endswith("-aaaaaaaaaaaa")
+
+
+def test_where_images_are_handed_in_none_is_pulled_by_digest() -> None:
+    assert host._images({"STACKWRIGHT_IMAGE_MIRROR": "none"}) is None
+    with pytest.raises(SiteError, match="takes images from no registry"):
+        pulled.source_of(_site())
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["mirror.example", "https://me:secret@mirror.example", "https://mirror.example/Hub", "http://m/?a=b"],
+)
+def test_what_is_no_address_of_a_registry_is_refused_without_its_password(said: str) -> None:
+    with pytest.raises(SiteError) as caught:
+        host._images({"STACKWRIGHT_IMAGE_MIRROR": said})
+    assert caught.value.place == "STACKWRIGHT_IMAGE_MIRROR"
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,187 @@
+"""What a site keeps to itself is in nothing that a published night leaves: neither here nor at the registry.
+
+The secrets are planted; each of them is used on the way, and the steps of the build read those that they get.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import small_repository
+from attested import made_key
+from gh_runner import host_environment
+from registry_server import PASSWORD, USER, RegistryServer, registry
+
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.runner import Runner
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW, BASE = "cuda12-torch", "team/images"
+TOKEN, PROXY = "planted-token", "planted-proxy"
+READS = """\
+RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf --mount=type=secret,id=ca \\
+    --mount=type=secret,id=apt-sources \\
+    grep -q planted /etc/pip.conf && test -s /run/secrets/ca && test -s /run/secrets/apt-sources \\
+    && env | grep -q reader: && {then}
+"""
+GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """``secrets`` by name, and all that was left by place: names and bytes, unpacked."""
+
+    secrets: Mapping[str, tuple[bytes, ...]]
+    places: Mapping[str, bytes]
+
+    def leaks(self) -> set[tuple[str, str]]:
+        """Which secret is where."""
+        return {
+            (secret, place)
+            for secret, forms in self.secrets.items()
+            for place, content in self.places.items()
+            if any(form in content for form in forms)
+        }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, runner: Runner) -> Iterator[RegistryServer]:
+    with registry(tmp_path_factory.mktemp("registry"), runner) as running:
+        yield running
+
+
+def a_night(folder: Path, then: str, server: RegistryServer, docker: Docker, runner: Runner) -> Night:
+    """``then`` is what the build's step does besides reading its secrets."""
+    root = small_repository.make(folder / "repository", (ROW,))
+    (root / ".venv").symlink_to(ROOT / ".venv")
+    template = root / "dockerfiles" / "Dockerfile.j2"
+    last = " > /toolchain\n"
+    assert template.read_text().count(last) == 1
+    template.write_text(template.read_text().replace(last, last + READS.format(then=then)))
+    key, authority = made_key(folder, "signing", runner), _authority(folder, runner)
+    bundle = folder / "bundle.pem"
+    assert server.ca
+    bundle.write_text(server.ca.read_text() + authority.read_text())
+    environment = {
+        **host_environment(),
+        **dict.fromkeys(("http_proxy", "https_proxy"), f"http://reader:{PROXY}@127.0.0.1:9"),
+        "no_proxy": "*", "PIP_INDEX_URL": f"http://reader:{TOKEN}@127.0.0.1:9/simple",
+        "STACKWRIGHT_REGISTRY": f"{server.address}/{BASE}", "STACKWRIGHT_REGISTRY_CA": str(server.ca),
+        "STACKWRIGHT_CA": str(bundle), "STACKWRIGHT_SIGNING_KEY": str(key),
+        "DOCKER_CONFIG": str(server.docker_config(folder / "docker")), "HOME": str(folder),
+    }  # fmt: skip
+    said = b""
+    for words in (["nightly", "--locked", "--publish"], ["report"], ["history"]):
+        argv = ["./build.py", *words]
+        done = subprocess.run(argv, cwd=root, env=environment, capture_output=True, check=False)
+        said += done.stdout + done.stderr
+        assert done.returncode == 0, said.decode()
+    places = {"terminal": said, **_files(root / "out", "out"), **_files(server.data, "registry")}
+    return Night(
+        places={**places, **_image(root, folder, docker, runner)},
+        secrets={
+            "password of the registry": _forms(PASSWORD, f"{USER}:{PASSWORD}"),
+            "token of the index": _forms(TOKEN, f"reader:{TOKEN}"),
+            "password of the proxy": _forms(PROXY, f"reader:{PROXY}"),
+            "authority": (authority.read_bytes().splitlines()[2],),
+            "signing key": (key.read_bytes().splitlines()[1],),
+        },
+    )
+
+
+def _authority(folder: Path, runner: Runner) -> Path:
+    path = folder / "authority.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-subj", "/CN=planted authority"]
+    assert runner([*made, "-keyout", folder / "authority.key", "-out", path]).ok
+    return path
+
+
+def _forms(secret: str, login: str) -> tuple[bytes, ...]:
+    """As it is, and as a header of HTTP or a file of Docker's would have it."""
+    return secret.encode(), base64.b64encode(login.encode())
+
+
+def _files(folder: Path, place: str) -> dict[str, bytes]:
+    return {
+        f"{place}/{path.relative_to(folder)}": _unpacked(path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def _unpacked(content: bytes) -> bytes:
+    """With what is in an archive, and in the envelope of a signed statement."""
+    if content.startswith(GZIP):
+        return gzip.decompress(content)
+    try:
+        payload = json.loads(content)["payload"]
+        return content + base64.b64decode(payload)
+    except (ValueError, LookupError, TypeError):
+        return content
+
+
+def _image(root: Path, folder: Path, docker: Docker, runner: Runner) -> dict[str, bytes]:
+    """The image as the engine gives it away, which is then removed."""
+    record = json.loads(max((root / "out" / "records" / ROW).glob("*.json")).read_text())
+    reference, archive = record["image"]["reference"], folder / "image.tar"
+    assert runner(docker.command("save", "--output", archive, reference)).ok
+    engine.remove(docker, reference)
+    with tarfile.open(archive) as opened:
+        files = ((one.name, opened.extractfile(one)) for one in opened if one.isfile())
+        return {f"image/{name}": _unpacked(content.read()) for name, content in files if content}
+
+
+@pytest.fixture(scope="module")
+def night(
+    tmp_path_factory: pytest.TempPathFactory, server: RegistryServer, docker: Docker, runner: Runner
+) -> Night:
+    return a_night(tmp_path_factory.mktemp("night"), "true", server, docker, runner)
+
+
+def test_no_secret_of_the_site_is_in_what_a_night_leaves(night: Night) -> None:
+    assert night.leaks() == set()
+
+
+@pytest.mark.parametrize(
+    ("begins", "holds"),
+    [
+        ("terminal", b"signed: "),
+        ("out/records/", b'"verdicts"'),
+        ("out/report/", b"<html"),
+        ("out/history.sqlite", ROW.encode()),
+        (f"out/{ROW}/", b"[toolchain "),  # the log of the build
+        ("image/", b"org.stackwright.stack"),  # configuration and history
+        ("image/", b"etc/stackwright/row.json"),  # a layer
+        ("registry/", b"etc/stackwright/row.json"),
+        ("registry/", b"https://slsa.dev/provenance/"),
+        ("registry/", b"https://cyclonedx.org/"),
+    ],
+)
+def test_all_that_it_leaves_was_looked_into(night: Night, begins: str, holds: bytes) -> None:
+    assert any(place.startswith(begins) and holds in content for place, content in night.places.items())
+
+
+@pytest.mark.parametrize(
+    ("then", "place"),
+    [("cp /etc/pip.conf /toolchain", "registry/"), ("cat /etc/pip.conf", f"out/{ROW}/")],
+    ids=["layer", "log"],
+)
+def test_one_that_leaks_is_found(
+    tmp_path: Path, server: RegistryServer, docker: Docker, runner: Runner, then: str, place: str
+) -> None:
+    shutil.rmtree(server.data)
+    found = a_night(tmp_path, then, server, docker, runner).leaks()
+    assert {secret for secret, _ in found} == {"token of the index"}
+    assert any(where.startswith(place) for _, where in found), found
