@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test env engine faults hpc lock-tools
+.PHONY: run matrix test env engine faults hpc nodes lock-tools
 
 PYTHON := .venv/bin/python
 
@@ -30,8 +30,12 @@ faults: env engine
 hpc: env engine
 	$(PYTHON) -m pytest tests/hpc
 
+# Two engines as two nodes, a registry between them, Dask and Slurm; workers are killed.
+nodes: env engine
+	$(PYTHON) -m pytest tests/nodes
+
 # Moves the pins of the tools themselves; the diff of requirements.txt is what a reviewer reads.
 lock-tools: env
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 		--no-emit-index-url --upgrade --custom-compile-command "make lock-tools" \
-		pyproject.toml --group dev --output-file requirements.txt
+		pyproject.toml --extra cluster --group dev --output-file requirements.txt

@@ -36,5 +36,6 @@ fi
 echo "env: making .venv with $("$python" --version)"
 rm -rf .venv
 "$python" -m venv .venv
-.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.txt
+.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes \
+    --only-binary :all: --no-binary www-authenticate -r requirements.txt # that one is published as source alone
 echo "$wanted" > "$stamp"

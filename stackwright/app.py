@@ -11,16 +11,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from stackwright.errors import EXIT_INTERRUPTED, LockError, RejectedError, StackwrightError
+from stackwright.compression import CHOICES, DEFAULT, Compression
+from stackwright.compression import compression as chosen
+from stackwright.errors import EXIT_INTERRUPTED, LockError, RejectedError, StackwrightError, UsageError
 from stackwright.model import Cell
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
 
 if TYPE_CHECKING:
+    from stackwright.record import Phase
+    from stackwright.session import Session
     from stackwright.sign import Signer
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = click.Path(path_type=Path)
+SITES_KEY = Path()
+"""``--sign`` without a file; this is a folder, and so no key that somebody named."""
 
 
 def example(*lines: str) -> str:
@@ -72,13 +78,23 @@ json_option = click.option(
 )  # fmt: skip
 
 
+def compression_option(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--sif-compression", "compression", default=DEFAULT.name, show_default=True, metavar="HOW",
+        help=f"of the .sif: {CHOICES}",
+    )(command)  # fmt: skip
+
+
 def sif_options(command: Callable[..., None]) -> Callable[..., None]:
     origin = click.option(
         "--from", "origin", type=click.Choice(["image", "def"]), default="image", show_default=True,
         help="def: build it from its definition file, without the image",
     )  # fmt: skip
-    sign = click.option("--sign", type=PATH, metavar="KEY", help="sign it with a private key (PEM)")
-    return origin(sign(command))
+    sign = click.option(
+        "--sign", type=PATH, is_flag=False, flag_value=str(SITES_KEY), metavar="[KEY]",
+        help="sign it with a private key (PEM); without KEY, with the site's signing_key",
+    )  # fmt: skip
+    return origin(sign(compression_option(command)))
 
 
 def refuse(planned: Plan) -> None:
@@ -93,29 +109,32 @@ def refuse(planned: Plan) -> None:
 
 def work(
     app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str,
-    origin: str = "image", sign: Path | None = None,
+    origin: str = "image", sign: Path | None = None, compression: str = DEFAULT.name,
+    cluster: str | None = None,
 ) -> None:  # fmt: skip
     """Work on rows through some phases; the summary is printed in any case."""
     from stackwright import session
     from stackwright import sign as signing
     from stackwright.record import Phase
 
-    planned = app.plan(rows, where, default=not phases)
-    signer = signing.signer(sign, app.runner) if sign else None
+    if cluster is not None and (sign or origin == "def"):
+        raise UsageError("--cluster goes with neither --sign nor --from def", hint="sign when it is done")
+    how = chosen(compression)
     if origin == "def":
-        _from_definitions(app, planned, form, signer)
+        _refuse_what_definitions_cannot(jobs, gpu)
+    planned = app.plan(rows, where, default=not phases)
+    signer = signing.signer(_key(sign), app.runner) if sign else None
+    if origin == "def":
+        _from_definitions(app, planned, form, signer, how)
         return
     wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
-    done = session.work_rows(
-        app.project,
-        planned,
-        wanted,
-        runner=app.runner,
-        console=app.console,
-        jobs=jobs,
-        gpu=gpu,
-        signer=signer,
-    )
+    if cluster is not None:
+        done = _on_nodes(app, planned, wanted, cluster, jobs=jobs, gpu=gpu, compression=how)
+    else:
+        done = session.work_rows(
+            app.project, planned, wanted, runner=app.runner, console=app.console, jobs=jobs, gpu=gpu,
+            signer=signer, compression=how,
+        )  # fmt: skip
     if form == "json":
         print_json(session.document(done))
         app.tell(planned)
@@ -124,11 +143,68 @@ def work(
     end(app, planned, done.errors)
 
 
-def _from_definitions(app: App, planned: Plan, form: str, signer: Signer | None) -> None:
-    from stackwright import definitions
+def _key(named: Path) -> Path:
+    from stackwright import host
 
-    made, errors = definitions.work(app.project, planned, runner=app.runner, say=app.say, signer=signer)
-    click.echo(definitions.report(made, errors, form))
+    key = host.signing_key() if named == SITES_KEY else named
+    if key is None:
+        raise UsageError("--sign: the site names no signing_key", hint="name it in site.yaml, or: --sign KEY")
+    return key
+
+
+def _on_nodes(
+    app: App,
+    planned: Plan,
+    wanted: tuple[Phase, ...],
+    cluster: str,
+    *,
+    jobs: int,
+    gpu: bool,
+    compression: Compression,
+) -> Session:
+    from stackwright import host, sitefile
+    from stackwright.cache import Cache
+    from stackwright.nodes.address import address
+
+    where = address(cluster)
+    try:
+        from stackwright.nodes import session as nodes
+    except ModuleNotFoundError as error:
+        hint = "install what pyproject.toml calls the extra 'cluster', or: make env"
+        raise UsageError(f"--cluster needs {error.name}, which is not installed", hint=hint) from error
+    site = host.site(app.runner)
+    shared_by = Cache(repository=site.cache) if site.cache and not site.builders else None
+    named = click.get_current_context().find_root().params["site"]
+    return nodes.work_rows(
+        app.project, planned, wanted, address=where, runner=app.runner, console=app.console, jobs=jobs,
+        gpu=gpu, compression=compression, cached=shared_by, site=sitefile.find(named),
+    )  # fmt: skip
+
+
+def _refuse_what_definitions_cannot(jobs: int, gpu: bool) -> None:
+    from stackwright.defbuild import NEEDS
+
+    if jobs > 1:
+        cause = f"--from def builds one row at a time: each needs {NEEDS / 1e9:.0f} GB of disk"
+        raise UsageError(cause, hint="leave out --jobs")
+    if gpu:
+        cause = "--from def has no use for a GPU: what it makes is proven on the CPU"
+        raise UsageError(cause, hint="leave out --gpu; ./build.py run --gpu tests the Docker image")
+
+
+def _from_definitions(
+    app: App, planned: Plan, form: str, signer: Signer | None, compression: Compression
+) -> None:
+    from stackwright import definitions, session
+
+    means = definitions.find_means(app.runner, app.say, signer, compression)
+    made, errors = definitions.work(app.project, planned, means)
+    if form == "json":
+        print_json(definitions.document(made, errors))
+    else:
+        for one in made:
+            click.echo(definitions.summary(one))
+        click.echo(f"page: {session.write_page(app.project, planned.rejections)}")
     app.tell(planned)
     end(app, planned, errors)
 

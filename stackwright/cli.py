@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from stackwright import __version__, errors
+from stackwright import __version__, errors, sitefile
 from stackwright.app import (
     PATH,
     ROOT,
     App,
     Words,
+    compression_option,
     example,
     exit_codes,
     json_option,
@@ -25,7 +27,12 @@ from stackwright.app import (
     sif_options,
     work,
 )
+from stackwright.cli_ci import ci_command
 from stackwright.cli_launch import launch_command
+from stackwright.cli_nightly import history_command, nightly_command
+from stackwright.cli_publish import publish_command
+from stackwright.cli_shards import shards_command
+from stackwright.cli_verify import verify_command
 from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
 
 
@@ -36,12 +43,14 @@ from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, S
     + exit_codes(),
 )
 @click.option("--matrix", type=PATH, default=ROOT / "matrix.yaml", help="another matrix")
+@click.option("--site", type=PATH, help="where mirrors, registry and keys are  [default: site.yaml]")
 @click.option("--out", type=PATH, default=ROOT / "out", help="where everything made goes")
 @click.option("-v", "--verbose", is_flag=True, help="show each program that is started")
 @click.version_option(__version__, prog_name="stackwright")
 @click.pass_context
-def cli(context: click.Context, matrix: Path, out: Path, verbose: bool) -> None:
+def cli(context: click.Context, matrix: Path, site: Path | None, out: Path, verbose: bool) -> None:
     """Container images for distributed GPU training: from one matrix, proven from inside."""
+    sitefile.enter(sitefile.find(site), os.environ)
     context.obj = App(matrix, out, verbose)
 
 
@@ -177,8 +186,10 @@ def working(
     def made(command: Callable[..., None]) -> click.Command:
         @selection
         @click.option(
-            "--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="rows at a time"
-        )
+            "--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
+            help="rows at a time; with --cluster slurm, jobs of Slurm",
+        )  # fmt: skip
+        @click.option("--cluster", metavar="WHERE", help="on nodes: tcp://…, tls://…, slurm or ssh:FILE")
         @click.option("--gpu", is_flag=True, help="test rows that ask for it on the GPU while they are built")
         @own
         @json_option
@@ -214,12 +225,21 @@ def sif_command() -> None:
     """
 
 
-@working("run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run 'cuda12-t*' --jobs 2")
+@working(
+    "run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run 'cuda12-t*' --jobs 2",
+    own=compression_option,
+)  # fmt: skip
 def run_command() -> None:
     """Everything in order: base, build, probe, sif, probe the sif, and the report."""
 
 
 cli.add_command(launch_command)
+cli.add_command(publish_command)
+cli.add_command(verify_command)
+cli.add_command(nightly_command)
+cli.add_command(history_command)
+cli.add_command(shards_command)
+cli.add_command(ci_command)
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))

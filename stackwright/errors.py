@@ -84,12 +84,39 @@ class DiskError(StackwrightError):
 
 class SiteError(StackwrightError):
     exit_code = 11
-    meaning = "the host's mirror, certificate authority or index could not be used"
+    meaning = "the host's mirror, certificate authority, index or key could not be used"
 
 
 class RecordError(StackwrightError):
     exit_code = 12
     meaning = "a record is damaged, or could not be written"
+
+
+class PublishError(StackwrightError):
+    exit_code = 13
+    meaning = "the registry could not be reached, did not take what was sent, or has not what was asked for"
+    away = False
+    """The registry said nothing that is final: all patience with it is used up."""
+
+
+class GateError(StackwrightError):
+    exit_code = 14
+    meaning = "a row may not be published: a tier did not pass, or it has less than yesterday"
+
+
+class AttestError(StackwrightError):
+    exit_code = 15
+    meaning = "an image is not what was signed for it, or what is to be signed does not hold"
+
+
+class DriftError(StackwrightError):
+    exit_code = 16
+    meaning = "the committed files of CI are not those that would be written"
+
+
+class NodesError(StackwrightError):
+    exit_code = 17
+    meaning = "the nodes of a cluster could not be used, or were lost"
 
 
 EXIT_INTERRUPTED = 130

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackwright import host, render
+from stackwright.cache import Cache
+from stackwright.compression import DEFAULT, Compression
 from stackwright.display import Display
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
@@ -19,7 +21,10 @@ from stackwright.sign import Signer
 class Job:
     """``apptainer`` is asked for when it is needed: finding one may mean to build its image.
 
-    ``gpu``: rows that ask for it are tested on the GPU while they are built. ``signer`` signs the SIF.
+    ``gpu``: rows that ask for it are tested on the GPU while they are built. ``signer`` signs the SIF,
+    ``compression`` is that of its file system.
+    ``cache`` is the registry that shares bases and stages with other nodes, ``stages`` what is in it of this
+    row. ``one_of_many``: what another node finished is finished, though this one's engine has no image of it.
     """
 
     project: Project
@@ -31,6 +36,10 @@ class Job:
     display: Display
     gpu: bool = False
     signer: Signer | None = None
+    compression: Compression = DEFAULT
+    cache: Cache | None = None
+    stages: tuple[str, ...] = ()
+    one_of_many: bool = False
 
     @property
     def id(self) -> str:

@@ -193,28 +193,39 @@ def items_table(items: tuple[Item, ...]) -> Table:
     return table
 
 
+SHORT = {"works": "[green]works[/]", "fails": "[red]fails[/]", "not found": "[dim]–[/]",
+         "falls back to TCP": "[yellow]TCP[/]", "doubtful": "[yellow]doubtful[/]"}  # fmt: skip
+"""Outcomes as a table shows them in 80 columns."""
+
+
 def cluster_tables(examined: Examined) -> Iterator[Table | str]:
     """``doctor --cluster``: the programs, the rows side by side, and the row that fits best in detail."""
     programs = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("program", "what it says first"):
         programs.add_column(heading, overflow="fold")
     for one in examined.asked:
-        programs.add_row(escape(one.program), escape(one.said) if one.found else "[dim]not found[/]")
+        if one.found:
+            programs.add_row(escape(one.program), escape(one.said))
     yield programs
-    styles = {"works": "green", "fails": "red", "not found": "dim"}
-    rows = Table(box=SIMPLE_HEAD, pad_edge=False)
-    rows.add_column("row", no_wrap=True)
-    for answer in examined.rows[0].answers:
-        rows.add_column(answer.about, overflow="fold")
-    for row in examined.rows:
-        answers = (f"[{styles.get(one.outcome, 'yellow')}]{one.outcome}[/]" for one in row.answers)
-        rows.add_row(escape(row.image.row), *answers)
-    yield rows
+    absent = dict.fromkeys(one.program.split()[0] for one in examined.asked if not one.found)
+    yield f"not found here: {', '.join(absent) or 'nothing'}"
+    if any(answer.outcome != "not found" for row in examined.rows for answer in row.answers):
+        yield _rows_of_cluster(examined)
+        yield "TCP: falls back to it. –: the program that could tell is not here."
     best = examined.rows[0]
-    yield f"{escape(best.verdict)}:"
+    yield f"\n{escape(best.verdict)}:"
     for answer in best.answers:
         todo = f"\n    next: {answer.todo}" if answer.todo else ""
         yield escape(f"  {answer.about}: {answer.outcome}: {answer.why}{todo}")
+
+
+def _rows_of_cluster(examined: Examined) -> Table:
+    rows = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row", *(answer.about for answer in examined.rows[0].answers)):
+        rows.add_column(heading, no_wrap=True)
+    for row in examined.rows:
+        rows.add_row(escape(row.image.row), *(SHORT[one.outcome] for one in row.answers))
+    return rows
 
 
 def findings_table(findings: tuple[Finding, ...]) -> Table:

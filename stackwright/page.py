@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stackwright import __version__
 from stackwright.model import Check, Rejection, Tier
+from stackwright.native import Native
 from stackwright.recipes import Recipe, recipes
 from stackwright.record import Record, Step, newest, utc
 from stackwright.sharing import sentence, sharing
@@ -28,6 +29,8 @@ from stackwright.standing import (
     duration,
     ending,
     key_versions,
+    native_cells,
+    native_notes,
     not_run,
     plural,
     size,
@@ -119,7 +122,22 @@ class RowView:
     earlier: tuple[tuple[str, ...], ...]
 
 
-def page(records: Sequence[Record], rejections: Sequence[Rejection], at: datetime) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeView:
+    """A SIF of a definition file. ``notes`` are what must be known beside its marks."""
+
+    one: Native
+    cells: tuple[TierCell, ...]
+    numbers: str
+    notes: tuple[str, ...]
+
+
+def page(
+    records: Sequence[Record],
+    rejections: Sequence[Rejection],
+    at: datetime,
+    natives: Sequence[Native] = (),
+) -> str:
     made = (_row(record, _before(record, records)) for record in newest(records))
     rows = tuple(sorted(made, key=lambda row: URGENCY.index(row.state)))
     counts = {kind: sum(row.state is kind for row in rows) for kind in State}
@@ -129,12 +147,16 @@ def page(records: Sequence[Record], rejections: Sequence[Rejection], at: datetim
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template("page.html.j2").render(
-        headline=_headline(rows, counts), counts=counts, rows=rows, rejections=tuple(rejections),
+        headline=_headline(rows, counts, natives), counts=counts, rows=rows, rejections=tuple(rejections),
+        natives=tuple(_native(one, records) for one in natives),
         tiers=tuple(Tier), shared=shared, made=utc(at), version=__version__, shown=_moment,
     )  # fmt: skip
 
 
-def _headline(rows: Sequence[RowView], counts: dict[State, int]) -> str:
+def _headline(rows: Sequence[RowView], counts: dict[State, int], natives: Sequence[Native]) -> str:
+    bad_natives = [one.row for one in natives if one.reason]
+    if bad_natives and not counts[State.FAILED] + counts[State.INTERRUPTED]:
+        return f"The definition file of {', '.join(bad_natives)} needs attention"
     if not rows:
         return "No image has been built yet"
     bad = counts[State.FAILED] + counts[State.INTERRUPTED]
@@ -171,6 +193,17 @@ def _row(record: Record, before: tuple[Record, ...]) -> RowView:
         recipes=_launches(record),
         earlier=tuple(_earlier(old) for old in before[:EARLIER_SHOWN]),
     )
+
+
+def _native(one: Native, records: Sequence[Record]) -> NativeView:
+    figures = (
+        size(one.sif.bytes) if one.sif else "",
+        "" if one.build_seconds is None else f"built in {duration(one.build_seconds)}",
+    )
+    return NativeView(
+        one=one, cells=native_cells(one), numbers=" · ".join(filter(None, figures)),
+        notes=native_notes(one, newest(records)),
+    )  # fmt: skip
 
 
 def _before(record: Record, records: Iterable[Record]) -> tuple[Record, ...]:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stackwright import convert, host, record
+from stackwright import cache, convert, host, leftovers, record
 from stackwright.build import Built, build
+from stackwright.engines import buildx, oci
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Mount
 from stackwright.engines.gpu import GpuAccess, NoGpu, look_for_gpu
@@ -18,10 +19,10 @@ from stackwright.errors import DiskError
 from stackwright.found import found
 from stackwright.gpubuild import try_on_gpu
 from stackwright.job import Job
-from stackwright.model import Check, Outcome, Tier, Verdict
-from stackwright.probe import Probed, Witness, probe_image, run_image_tests
+from stackwright.model import Tier, Verdict
+from stackwright.probe import Probed, Witness, agreement, probe_image
 from stackwright.progress import short
-from stackwright.project import sources
+from stackwright.project import Project, sources
 from stackwright.providers import PROVIDERS, Images, Means
 from stackwright.record import Phase, Record
 from stackwright.rules import tables
@@ -45,8 +46,11 @@ SHARED_MEMORY = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRow:
+    """``recorded`` is as much of ``done`` as the record and the shared files can say: no engine is asked."""
+
     do: Callable[[Job, Record], Record]
     done: Callable[[Job, Record], bool]
+    recorded: Callable[[Project, Record], bool]
 
 
 # -- base and build --------------------------------------------------------------------------------
@@ -60,7 +64,7 @@ def _base(job: Job, current: Record) -> Record:
             place=job.id,
             hint="./build.py clean shows what can go",
         )
-    _ensure_base(job)
+    ensure_base(job)
     return current
 
 
@@ -70,14 +74,20 @@ def _base_done(job: Job, current: Record) -> bool:
     return _build_done(job, current) or all(engine.image_exists(job.docker, name) for _, name in wanted)
 
 
-def _ensure_base(job: Job) -> Images:
+def ensure_base(job: Job) -> Images:
+    """The images that the row's build starts from are in the engine: brought from the cache, or made."""
     stack = job.row.stack
-    means = Means(docker=job.docker, runner=job.runner, site=job.site, say=job.display.say)
+
+    def bring(name: str) -> None:
+        if job.cache and cache.has(job.docker, job.cache.base(name)):
+            cache.fetch(job.docker, job.cache.base(name), name)
+
+    means = Means(docker=job.docker, runner=job.runner, site=job.site, say=job.display.say, bring=bring)
     return PROVIDERS[stack.provider].ensure(stack, means)
 
 
 def _build(job: Job, current: Record) -> Record:
-    images = _ensure_base(job)
+    images = ensure_base(job)
     with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
         built = build(
             job.row.recipe,
@@ -87,13 +97,26 @@ def _build(job: Job, current: Record) -> Record:
             images=images,
             secrets=host.site_secrets(Path(private), job.site, tables.known(job.row.stack.os)),
             proxies=job.site.proxies,
+            options=(*_builder(job, images, Path(private)), *cache.options(job.stages)),
             on_event=lambda event: job.display.event(job.id, event),
         )
     current = _with_image(job, replace(current, steps=recorded_steps(built)), images)
-    return _tried_on_gpu(job, current) if _wants_gpu(job) else current
+    return _tried_on_gpu(job, current) if wants_gpu(job) else current
 
 
-def _wants_gpu(job: Job) -> bool:
+def _builder(job: Job, images: Images, private: Path) -> tuple[str, ...]:
+    """Which builder of the site's, and what it needs to be handed; nothing for the engine's own."""
+    site = job.site
+    if not site.builders:
+        return buildx.options("", site.cache, job.id)
+    name = buildx.answering(site.builders, job.docker, job.runner)
+    skopeo = oci.find("skopeo", job.runner, job.docker, mirror=site.mirror)
+    handed = buildx.contexts(images, private, docker=job.docker, runner=job.runner, skopeo=skopeo)
+    return (*buildx.options(name, site.cache, job.id), *handed)
+
+
+def wants_gpu(job: Job) -> bool:
+    """Whether the row is to be tested on a GPU while it is built."""
     return job.gpu and job.row.stack.test_on_gpu
 
 
@@ -106,7 +129,7 @@ def _tried_on_gpu(job: Job, current: Record) -> Record:
 
 
 def _build_done(job: Job, current: Record) -> bool:
-    if _wants_gpu(job) and GPU_BUILD not in dict(current.tools):
+    if wants_gpu(job) and GPU_BUILD not in dict(current.tools):
         return False
     found = engine.inspect(job.docker, job.reference)
     return current.image is not None and found is not None and found["Id"] == current.image.id
@@ -129,7 +152,7 @@ def _purpose(created_by: str) -> str:
     """A layer's purpose in a word, from the instruction that made it."""
     purposes: Mapping[str, str] = {
         "horovod-*.whl": "horovod",
-        "COPY /opt/stack": "frameworks",
+        "COPY /layer": "frameworks",
         "openssh-server": "runtime packages",
         "python3-venv": "python",
         "row.json": "row",
@@ -180,6 +203,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         folder=job.folder / "facts" / "docker",
         image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
+        layers=leftovers.facts(job.docker, job.reference, job.site),
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
@@ -216,11 +240,7 @@ def _probe_sif(job: Job, current: Record) -> Record:
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
-    witness = Witness(
-        words=("--sif", sif, "--apptainer", apptainer.program),
-        environment=apptainer.environment(sif.resolve().parent),
-    )
-    return _judged(job, current, probed, not_run, witness)
+    return _judged(job, current, probed, not_run, convert.witness(apptainer, sif))
 
 
 def _judged(
@@ -230,22 +250,14 @@ def _judged(
     not_run: Mapping[Tier, str],
     witness: Witness,
 ) -> Record:
-    """The verdict, with the image tests as one more check, because they look by other means."""
     world = probed.verdict.world
-    tests = run_image_tests(
+    check = agreement(
         job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
         facts=job.folder / "facts" / world, world=world, not_run=not_run,
         junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
         witness=witness,
     )  # fmt: skip
-    agreement = Check(
-        id="static.image-tests",
-        tier=Tier.STATIC,
-        why="Tests that look at the image without our probes (testinfra) agree with them.",
-        outcome=Outcome.PASSED if tests.passed else Outcome.FAILED,
-        detail=tests.output.strip().splitlines()[-1] if tests.output.strip() else "they said nothing",
-    )
-    verdict = Verdict(world=world, checks=(*probed.verdict.checks, agreement))
+    verdict = Verdict(world=world, checks=(*probed.verdict.checks, check))
     current = replace(
         record.judged(current, verdict), found=found(job.row.stack, probed.facts) or current.found
     )
@@ -262,14 +274,10 @@ def _components(facts: Mapping[str, Any]) -> tuple[record.Component, ...]:
     return tuple(record.Component(name=name, bytes=size) for name, size in ordered if size)
 
 
-def _probed(world: str) -> Callable[[Job, Record], bool]:
-    """Done if all checks of this world are known, by today's probes, and none failed."""
-
-    def done(job: Job, current: Record) -> bool:
-        verdict = current.verdict(world)
-        return verdict is not None and not verdict.failed
-
-    return done
+def _proven(world: str, current: Record) -> bool:
+    """Whether all checks of this world are known, by today's probes, and none failed."""
+    verdict = current.verdict(world)
+    return verdict is not None and not verdict.failed
 
 
 # -- sif -------------------------------------------------------------------------------------------
@@ -280,26 +288,50 @@ def _sif(job: Job, current: Record) -> Record:
     made = convert.to_sif(
         job.reference, target, docker=job.docker, runner=job.runner, apptainer=job.apptainer(),
         image_bytes=current.image.bytes if current.image else 0, signer=job.signer,
+        compression=job.compression, ledger=job.project.room,
+        say=lambda text: job.display.say(f"[{job.id}] {text}"),
     )  # fmt: skip
     path = target.relative_to(job.project.out.parent)
     tools = {name: text for name, text in current.tools if name != SIGNED_BY}
     if job.signer:
         tools[SIGNED_BY] = job.signer.fingerprint
-    made_file = record.SifFile(path=str(path), bytes=made.bytes, sha256=made.sha256)
-    return replace(current, sif=made_file, tools=tuple(tools.items()))
+    made_file = record.SifFile(
+        path=str(path), bytes=made.bytes, sha256=made.sha256, compression=job.compression.name
+    )
+    proven = tuple(verdict for verdict in current.verdicts if verdict.world != "sif")
+    return replace(current, sif=made_file, tools=tuple(tools.items()), verdicts=proven)
 
 
 def _sif_done(job: Job, current: Record) -> bool:
-    if current.sif is None or (job.signer and dict(current.tools).get(SIGNED_BY) != job.signer.fingerprint):
+    signed_by = dict(current.tools).get(SIGNED_BY)
+    if job.signer and signed_by != job.signer.fingerprint:
         return False
-    path = job.project.out.parent / current.sif.path
+    if current.sif is None or current.sif.compression != job.compression.name:
+        return False
+    return _sif_is_there(job.project, current)
+
+
+def _sif_is_there(project: Project, current: Record) -> bool:
+    if current.sif is None:
+        return False
+    path = project.out.parent / current.sif.path
     return path.is_file() and path.stat().st_size == current.sif.bytes
 
 
 PHASES: Mapping[Phase, PhaseRow] = {
-    Phase.BASE: PhaseRow(do=_base, done=_base_done),
-    Phase.BUILD: PhaseRow(do=_build, done=_build_done),
-    Phase.PROBE_DOCKER: PhaseRow(do=_probe_docker, done=_probed("docker")),
-    Phase.SIF: PhaseRow(do=_sif, done=_sif_done),
-    Phase.PROBE_SIF: PhaseRow(do=_probe_sif, done=_probed("sif")),
+    Phase.BASE: PhaseRow(do=_base, done=_base_done, recorded=lambda project, current: True),
+    Phase.BUILD: PhaseRow(
+        do=_build, done=_build_done, recorded=lambda project, current: current.image is not None
+    ),
+    Phase.PROBE_DOCKER: PhaseRow(
+        do=_probe_docker,
+        done=lambda job, current: _proven("docker", current),
+        recorded=lambda project, current: _proven("docker", current),
+    ),
+    Phase.SIF: PhaseRow(do=_sif, done=_sif_done, recorded=_sif_is_there),
+    Phase.PROBE_SIF: PhaseRow(
+        do=_probe_sif,
+        done=lambda job, current: _proven("sif", current),
+        recorded=lambda project, current: _proven("sif", current),
+    ),
 }

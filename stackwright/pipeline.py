@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from datetime import UTC, datetime
@@ -9,9 +10,10 @@ from pathlib import Path
 
 from stackwright import __version__, record, render
 from stackwright.build import row_lock
+from stackwright.compression import DEFAULT, Compression
 from stackwright.errors import VerdictError
 from stackwright.job import Job
-from stackwright.phases import PHASES
+from stackwright.phases import GPU_BUILD, PHASES, wants_gpu
 from stackwright.project import Planned, Project
 from stackwright.record import Phase, Record, Status
 
@@ -20,8 +22,14 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
     """Do those of the wanted phases that are not done. A failure is recorded, then raised."""
     with row_lock(job.project.out / job.id, job.display.say):
         known = record.latest(job.project.records, job.id, job.row.recipe.key)
-        if known and _judged_by_others(job, known):
+        if known and _judged_by_others(job.project, known):
             known = None
+        if (
+            known
+            and job.one_of_many
+            and _recorded(job.project, known, wanted, gpu=wants_gpu(job), compression=job.compression)
+        ):
+            return known
         if known and all(PHASES[phase].done(job, known) for phase in wanted):
             return known
         current = known if known and PHASES[Phase.BUILD].done(job, known) else _begin(job)
@@ -37,19 +45,47 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
         return current
 
 
+def finished(
+    project: Project,
+    row: Planned,
+    wanted: tuple[Phase, ...],
+    *,
+    gpu: bool = False,
+    compression: Compression = DEFAULT,
+) -> Record | None:
+    """The record of a row that some node has finished, by today's checks; no engine is asked."""
+    known = record.latest(project.records, row.stack.id, row.recipe.key)
+    if known is None or _judged_by_others(project, known):
+        return None
+    wants = gpu and row.stack.test_on_gpu
+    return known if _recorded(project, known, wanted, gpu=wants, compression=compression) else None
+
+
+def _recorded(
+    project: Project, known: Record, wanted: tuple[Phase, ...], *, gpu: bool, compression: Compression
+) -> bool:
+    if known.status is not Status.COMPLETE or (gpu and GPU_BUILD not in dict(known.tools)):
+        return False
+    if Phase.SIF in wanted and known.sif and known.sif.compression != compression.name:
+        return False
+    return all(PHASES[phase].recorded(project, known) for phase in wanted)
+
+
 def standing(project: Project, row: Planned) -> str:
     """What a run would do, as far as the records know; the engine is not asked."""
     known = record.latest(project.records, row.stack.id, row.recipe.key)
     if known is None or known.image is None:
         return "build"
+    if known.status is Status.COMPLETE and _judged_by_others(project, known):
+        return "probe again: the checks changed"
     if known.status is Status.COMPLETE:
         return "nothing: unchanged" if known.verdict("sif") else "go on after the build"
     return f"go on: {known.status} in {known.phase}"
 
 
-def _judged_by_others(job: Job, known: Record) -> bool:
+def _judged_by_others(project: Project, known: Record) -> bool:
     """Whether the verdict is that of other probes or other checks than today's."""
-    return dict(known.tools).get("checks") != checks_digest(job.project.root)
+    return dict(known.tools).get("checks") != checks_digest(project.root)
 
 
 def _begin(job: Job) -> Record:
@@ -111,6 +147,7 @@ def _tools(job: Job) -> tuple[tuple[str, str], ...]:
     )
 
 
+@functools.cache
 def checks_digest(root: Path) -> str:
     """What judges an image: a verdict of other probes or other checks is not a verdict of these."""
     digest = hashlib.sha256()

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from stackwright.checks.collective import runs
 from stackwright.checks.link import modules
 from stackwright.engines.docker import Mount
-from stackwright.model import Stack, Tier, Verdict
+from stackwright.model import Check, Outcome, Stack, Tier, Verdict
 from stackwright.runner import Completed, Runner
 from stackwright.verify import verify
 
@@ -61,15 +61,16 @@ def probe_image(
     folder: Path,
     image: Mapping[str, Any] | None = None,
     history: Sequence[str] | None = None,
+    layers: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
     gpus: int = 0,
     not_run: Mapping[Tier, str],
 ) -> Probed:
     """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
 
-    ``image`` is the engine's inspect document and ``history`` the instructions that made the image (Docker),
-    ``labels`` are those of the file (SIF). ``gpus`` is how many the container is given; with none the caller
-    says in ``not_run`` why the GPU tier did not run.
+    Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image,
+    ``layers`` what ``leftovers.facts`` found in them. SIF: ``labels`` are those of the file. ``gpus`` is how
+    many the container is given; with none the caller says in ``not_run`` why the GPU tier did not run.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -78,7 +79,8 @@ def probe_image(
         errors = _run(execute, probes, fresh, words(stack, gpus, not_run))
         facts = gather(fresh)
         told = None if history is None else {"lines": list(history)}
-        for name, document in (("image", image), ("history", told), ("labels", labels)):
+        documents = {"image": image, "history": told, "layers": layers, "labels": labels}
+        for name, document in documents.items():
             if document is not None:
                 facts[name] = dict(document)
                 (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
@@ -95,7 +97,7 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     """What probes/run.py is asked to do as the image's user."""
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
-        Tier.LINK: (f"link={','.join(modules(stack))}",),
+        Tier.LINK: (f"link={','.join(modules(stack))}", "fabric"),
         Tier.BUILT: tuple(f"built={name}" for name in stack.extensions),
         Tier.COLLECTIVE: tuple(f"collective={run}" for run in runs(stack)),
         Tier.GPU: tuple(f"gpu={name}/{gpus}" for name in stack.extensions if gpus),
@@ -199,3 +201,27 @@ def run_image_tests(
         ]  # fmt: skip
         done = runner(argv, env=witness.environment if witness else None, timeout=TIMEOUT)
     return ImageTests(junit=junit, passed=done.ok, output=done.stdout + done.stderr)
+
+
+def agreement(
+    runner: Runner,
+    stack: Stack,
+    *,
+    tests: Path,
+    facts: Path,
+    world: str,
+    junit: Path,
+    not_run: Mapping[Tier, str],
+    witness: Witness,
+) -> Check:
+    """The image tests as one more check of an image, because they look by other means."""
+    done = run_image_tests(
+        runner, stack, tests=tests, facts=facts, world=world, junit=junit, not_run=not_run, witness=witness
+    )
+    return Check(
+        id="static.image-tests",
+        tier=Tier.STATIC,
+        why="Tests that look at the image without our probes (testinfra) agree with them.",
+        outcome=Outcome.PASSED if done.passed else Outcome.FAILED,
+        detail=done.output.strip().splitlines()[-1] if done.output.strip() else "they said nothing",
+    )

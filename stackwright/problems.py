@@ -16,18 +16,24 @@ from stackwright.matrix import Mark
 
 TOP = tuple(get_type_hints(schema.MatrixFile))
 FIELDS = tuple(get_type_hints(schema.RowFields))
-MPI = tuple(get_type_hints(schema.MpiFields))
+CLOSED = {
+    "mpi": tuple(get_type_hints(schema.MpiFields)),
+    "publish": tuple(get_type_hints(schema.PublishFields)),
+}
+"""Mappings with keys of their own."""
 
 CHOICES = {
     "provider": get_args(get_type_hints(schema.RowFields)["provider"]),
     "os": get_args(get_type_hints(schema.RowFields)["os"]),
     "flavour": get_args(get_type_hints(schema.RowFields)["flavour"]),
     "mpi.flavour": get_args(get_type_hints(schema.MpiFields)["flavour"]),
+    "require": get_args(schema.RequiredTier),
 }
 """The closed sets. Keys inside ``mpi`` are written with a dot here and below."""
 
 NOTATIONS = {
-    ("mpi.version" if name == "version" else name): notation for name, notation in schema.NOTATIONS.items()
+    **{("mpi.version" if name == "version" else name): found for name, found in schema.NOTATIONS.items()},
+    **schema.TEMPLATES,
 }
 
 HOW = {
@@ -41,6 +47,10 @@ HOW = {
     "mpi": '{flavour: openmpi, version: "5.0"}',
     "gpu_arch": '["8.0", "9.0"]',
     "test_on_gpu": "true",
+    "publish": '{moving: ["{row}"]}',
+    "require": "[static, link, built, collective]",
+    "tags": '["{row}-{date}"]',
+    "moving": '["{row}"]',
 }
 """How the value of each key is written."""
 
@@ -60,7 +70,7 @@ def explain(error: ValidationError, root: Node, path: str) -> MatrixError:
     """The problem that stands first in the file. What is missing comes last: a key that was
     misspelt is both unknown and missing, and a list whose first entry is wrong counts as too short."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    placed = [(_place(problem["type"], problem["loc"], root), problem) for problem in found]
+    placed = [(place(problem["type"], problem["loc"], root), problem) for problem in found]
     mark, first = min(
         placed, key=lambda pair: (pair[1]["type"] in {"missing", "too_short"}, pair[0].line, pair[0].column)
     )
@@ -75,7 +85,7 @@ def near(word: str, known: Iterable[str]) -> str:
     return f"did you mean {found[0]!r}?" if found else ""
 
 
-def _place(kind: str, loc: Loc, root: Node) -> Mark:
+def place(kind: str, loc: Loc, root: Node) -> Mark:
     if kind == "extra_forbidden":
         _, parent = at(root, loc[:-1])
         assert isinstance(parent, Mapping)
@@ -107,8 +117,9 @@ def _unknown_key(key: str, parents: list[str]) -> tuple[str, str]:
         if key in FIELDS:
             return f"{cause} at the top", f"put it under 'defaults', as in defaults: {{{key}: {HOW[key]}}}"
         return cause, near(key, TOP) or f"the keys at the top are {', '.join(TOP)}"
-    if parents[-1] == "mpi":
-        return f"{cause} in 'mpi'", near(key, MPI) or f"write mpi: {HOW['mpi']}"
+    if parents[-1] in CLOSED:
+        inside = CLOSED[parents[-1]]
+        return f"{cause} in {parents[-1]!r}", near(key, inside) or f"write {parents[-1]}: {HOW[parents[-1]]}"
     if key == "id":
         return f"{cause} in {parents[0]!r}", "only rows of 'include' have an id"
     known = (*FIELDS, "id") if parents[0] == "include" else FIELDS

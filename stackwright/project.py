@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stackwright import expand, load, lock, patches, render, resolve
 from stackwright.errors import UsageError
-from stackwright.model import Cell, Recipe, Rejection, Stack
+from stackwright.model import Cell, Lock, Recipe, Rejection, Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,11 @@ class Project:
     @property
     def records(self) -> Path:
         return self.out / "records"
+
+    @property
+    def room(self) -> Path:
+        """What conversions have claimed of the disk."""
+        return self.out / "room"
 
     def folder(self, recipe: Recipe) -> Path:
         return self.out / recipe.id / recipe.key[:12]
@@ -60,23 +65,32 @@ def default_rows(project: Project) -> tuple[str, ...]:
 
 def sources(project: Project) -> render.Sources:
     """The project's own files that end up in a context."""
-    return render.Sources.load(project.root, patches.load_series(project.root / "patches" / "horovod"))
+    series = patches.load_series(project.root / "patches" / "horovod")
+    return render.Sources.load(project.root, series, project.matrix.name)
 
 
-def plan(project: Project, wanted: Sequence[Cell]) -> Plan:
-    """Resolve and render every wanted row. Reads files; needs no network and no engine."""
+def plan(project: Project, wanted: Sequence[Cell], locks: Mapping[str, Lock] | None = None) -> Plan:
+    """Resolve and render every wanted row. Reads files; needs no network and no engine.
+
+    ``locks``, by row, take the place of the project's files.
+    """
     found = sources(project)
     stacks: list[Stack] = []
     rejections: list[Rejection] = []
     for cell in wanted:
-        path = project.lock_path(cell)
-        answer = resolve.resolve(cell, lock.read(path) if path.exists() else None, found.series)
+        known = _read_lock(project, cell) if locks is None else locks.get(cell.id)
+        answer = resolve.resolve(cell, known, found.series)
         if isinstance(answer, Rejection):
             rejections.append(answer)
         else:
             stacks.append(answer)
     rows = tuple(Planned(stack=stack, recipe=render.render(stack, found)) for stack in stacks)
     return Plan(rows=rows, rejections=resolve.suggest(rejections, stacks, wanted))
+
+
+def _read_lock(project: Project, cell: Cell) -> Lock | None:
+    path = project.lock_path(cell)
+    return lock.read(path) if path.exists() else None
 
 
 def require_rows(planned: Plan) -> None:

@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import re
-import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from stackwright.atomic import publish
 from stackwright.errors import RecordError
 from stackwright.model import Verdict
 
@@ -110,9 +110,12 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SifFile:
+    """``compression`` is as ``--sif-compression`` names it; empty in records older than that."""
+
     path: ProjectPath
     bytes: Count
     sha256: Sha256
+    compression: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +260,7 @@ def begin(record: Record, folder: Path) -> Record:
     """
     while True:
         try:
-            _publish(record, folder, exclusive=True)
+            publish(dumps(record), path_of(record, folder), exclusive=True)
         except FileExistsError:
             later = datetime.fromisoformat(record.started) + timedelta(seconds=1)
             record = replace(record, started=utc(later))
@@ -267,7 +270,7 @@ def begin(record: Record, folder: Path) -> Record:
 
 def write(record: Record, folder: Path) -> Path:
     """Replace the record's file as a whole: a reader sees the old one or the new one, never a part."""
-    return _publish(record, folder, exclusive=False)
+    return publish(dumps(record), path_of(record, folder))
 
 
 def dumps(record: Record) -> bytes:
@@ -352,39 +355,6 @@ def _newest_first(folder: Path, row: str, key: str) -> Iterator[Record]:
             continue
         if record.key == key and record.row == row:
             yield record
-
-
-def _publish(record: Record, folder: Path, *, exclusive: bool) -> Path:
-    """Write beside the target, flush to the disk, then give it its name in one step."""
-    content, target = dumps(record), path_of(record, folder)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with draft.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            # A rename replaces without asking; a link fails where the name is taken.
-            os.link(draft, target) if exclusive else draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-        _sync(target.parent)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        hint = "check that the folder can be written and that the disk is not full"
-        raise RecordError(f"cannot be written: {error.strerror}", place=str(target), hint=hint) from error
-    return target
-
-
-def _sync(folder: Path) -> None:
-    """A new name is safe from a power cut only when its folder is on the disk too."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _first(error: ValueError) -> str:

@@ -14,15 +14,19 @@ from rich.text import Text
 
 from stackwright.errors import RecordError
 from stackwright.model import Check, Outcome, Rejection, Tier
+from stackwright.native import Native
 from stackwright.page import page
 from stackwright.record import Phase, Record, newest
 from stackwright.standing import (
+    NATIVE,
     WORLDS,
     State,
     clean,
     duration,
     ending,
     key_versions,
+    native_cells,
+    native_notes,
     not_run,
     plural,
     size,
@@ -34,11 +38,20 @@ MARKS = {Outcome.PASSED: "✔", Outcome.FAILED: "✘", Outcome.NOT_RUN: "\N{EN D
 STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.NOT_RUN: "yellow"}
 
 
-def table(records: Iterable[Record], rejections: Sequence[Rejection], *, plain: bool = False) -> Table:
-    """The newest record of each row, a line per world. ``plain``: words in ASCII for a dumb terminal."""
-    chosen = newest(records)
+def table(
+    records: Iterable[Record],
+    rejections: Sequence[Rejection],
+    natives: Sequence[Native] = (),
+    *,
+    plain: bool = False,
+) -> Table:
+    """The newest record of each row, a line per world. ``plain``: words in ASCII for a dumb terminal.
+
+    ``natives``: a row's SIF of its definition file has a line of its own, whether or not there is an image.
+    """
+    chosen, natively = newest(records), {one.row: one for one in natives}
     result = Table(
-        box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, plain),
+        box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, natives, plain),
         caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
     )  # fmt: skip
     result.add_column("row", overflow="fold")
@@ -52,6 +65,11 @@ def table(records: Iterable[Record], rejections: Sequence[Rejection], *, plain: 
             first = Text(clean(record.row) if world == WORLDS[0] else "", "bold")
             marks = [_mark(cell.outcome, plain) for cell in tier_cells(record, world)]
             result.add_row(first, world, *marks, _size(record, world), _time(record, world))
+        if one := natively.pop(record.row, None):
+            result.add_row("", *_native_line(one, plain))
+        result.add_section()
+    for one in natively.values():
+        result.add_row(Text(clean(one.row), "bold"), *_native_line(one, plain))
         result.add_section()
     return result
 
@@ -65,10 +83,15 @@ def counts(records: Iterable[Record]) -> str:
 
 
 def write_page(
-    records: Iterable[Record], rejections: Sequence[Rejection], path: Path, *, at: datetime | None = None
+    records: Iterable[Record],
+    rejections: Sequence[Rejection],
+    path: Path,
+    *,
+    natives: Sequence[Native] = (),
+    at: datetime | None = None,
 ) -> Path:
     """One HTML file that needs nothing beside it, replaced as a whole. ``at`` is when it is made: now."""
-    text = page(tuple(records), rejections, at or datetime.now(UTC))
+    text = page(tuple(records), rejections, at or datetime.now(UTC), natives)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +113,12 @@ def _mark(outcome: Outcome, plain: bool) -> Text:
     return Text(outcome.value if plain else MARKS[outcome], "" if plain else STYLES[outcome])
 
 
+def _native_line(one: Native, plain: bool) -> tuple[str | Text, ...]:
+    marks = (_mark(cell.outcome, plain) for cell in native_cells(one))
+    time = "" if one.build_seconds is None else duration(one.build_seconds)
+    return (NATIVE, *marks, size(one.sif.bytes) if one.sif else "", time)
+
+
 def _size(record: Record, world: str) -> str:
     file = record.image if world == "docker" else record.sif
     return size(file.bytes) if file else ""
@@ -100,9 +129,12 @@ def _time(record: Record, world: str) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _caption(records: Sequence[Record], rejections: Sequence[Rejection], plain: bool) -> Text:
+def _caption(
+    records: Sequence[Record], rejections: Sequence[Rejection], natives: Sequence[Native], plain: bool
+) -> Text:
     legend = "" if plain else "  ".join(f"{mark} {outcome.value}" for outcome, mark in MARKS.items())
     lines = [line for record in records for line in _notes(record)]
+    lines += [f"{clean(one.row)}: {note}" for one in natives for note in native_notes(one, records)]
     lines += [_rejected(rejection) for rejection in rejections]
     return Text("\n".join([legend, *lines] if legend else lines))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,12 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
-from stackwright import host, pipeline, record, report, sharing
+from stackwright import host, native, pipeline, record, report, sharing
+from stackwright.compression import DEFAULT, Compression
 from stackwright.display import Display
 from stackwright.engines import apptainer, docker
 from stackwright.errors import InternalError, StackwrightError
 from stackwright.job import Job
 from stackwright.model import Rejection
+from stackwright.native import Native
 from stackwright.project import Plan, Planned, Project
 from stackwright.record import Phase, Record
 from stackwright.runner import Runner
@@ -28,11 +30,16 @@ PLAIN_WIDTH = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What became of the rows: a record each, and the errors of those that did not come to their end."""
+    """What became of the rows: a record each, and by row the errors that ended some of them."""
 
     records: tuple[Record, ...]
-    errors: tuple[StackwrightError, ...] = ()
+    failed: tuple[tuple[str, StackwrightError], ...] = ()
+    natives: tuple[Native, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[StackwrightError, ...]:
+        return tuple(error for _, error in self.failed)
 
 
 def work_rows(
@@ -45,6 +52,7 @@ def work_rows(
     jobs: int,
     gpu: bool,
     signer: Signer | None = None,
+    compression: Compression = DEFAULT,
 ) -> Session:
     """Work on every row that can work. EngineError at once where no engine answers."""
     engine = docker.find(runner)
@@ -54,19 +62,28 @@ def work_rows(
     def job(row: Planned) -> Job:
         return Job(
             project=project, row=row, docker=engine, site=site, runner=runner, display=display, gpu=gpu,
-            signer=signer,
+            signer=signer, compression=compression,
             apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror),
         )  # fmt: skip
 
     with display.shown(), ThreadPoolExecutor(max_workers=jobs) as pool:
-        futures = [pool.submit(pipeline.work, job(row), wanted) for row in plan.rows]
+        futures = {row.stack.id: pool.submit(pipeline.work, job(row), wanted) for row in plan.rows}
         try:
-            errors = tuple(error for future in futures if (error := _error(future)))
+            failed = {row: error for row, future in futures.items() if (error := _error(future))}
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    newest = (record.latest(project.records, row.stack.id, row.recipe.key) for row in plan.rows)
-    return Session(records=tuple(found for found in newest if found), errors=errors)
+    return ended(project, plan, failed)
+
+
+def ended(project: Project, plan: Plan, failed: Mapping[str, StackwrightError]) -> Session:
+    """What the records say of the rows, wherever they were worked on."""
+    rows = [(row.stack.id, row.recipe.key) for row in plan.rows]
+    newest = (record.latest(project.records, *row) for row in rows)
+    natives = tuple(one for one in native.newest(project.records).natives if (one.row, one.key) in rows)
+    return Session(
+        records=tuple(found for found in newest if found), failed=tuple(failed.items()), natives=natives
+    )
 
 
 def _error(future: Future[Record]) -> StackwrightError | None:
@@ -82,14 +99,15 @@ def _error(future: Future[Record]) -> StackwrightError | None:
 
 def recorded(project: Project) -> Session:
     """What the records of all rows say, without doing anything."""
-    loaded = record.load_all(project.records)
-    return Session(records=record.newest(loaded.records), warnings=loaded.warnings)
+    loaded, natively = record.load_all(project.records), native.newest(project.records)
+    warnings = (*loaded.warnings, *natively.warnings)
+    return Session(records=record.newest(loaded.records), natives=natively.natives, warnings=warnings)
 
 
 def print_summary(project: Project, done: Session, rejections: Sequence[Rejection]) -> None:
     """The table of the rows at hand on stdout, and the page over all records."""
     out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
-    out.print(report.table(done.records, rejections, plain=not out.is_terminal))
+    out.print(report.table(done.records, rejections, done.natives, plain=not out.is_terminal))
     out.print(report.counts(done.records), markup=False, highlight=False)
     if shared := sharing.sentence(sharing.sharing(done.records)):
         out.print(shared, markup=False, highlight=False, soft_wrap=True)
@@ -100,8 +118,9 @@ def print_summary(project: Project, done: Session, rejections: Sequence[Rejectio
 
 
 def write_page(project: Project, rejections: Sequence[Rejection]) -> Path:
-    loaded = record.load_all(project.records)
-    return report.write_page(loaded.records, rejections, project.out / "report" / "index.html")
+    loaded, natively = record.load_all(project.records), native.newest(project.records)
+    path = project.out / "report" / "index.html"
+    return report.write_page(loaded.records, rejections, path, natives=natively.natives)
 
 
 def document(done: Session) -> dict[str, Any]:
@@ -112,6 +131,7 @@ def document(done: Session) -> dict[str, Any]:
     return {
         "version": 1,
         "records": [record.as_json(one) for one in done.records],
+        "definitions": [native.as_json(one) for one in done.natives],
         "steps": asdict(sharing.sharing(done.records)),
         "errors": errors,
     }

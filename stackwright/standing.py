@@ -5,13 +5,17 @@ A tier that could not run is "not run" with its reason, everywhere; nothing here
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stackwright.model import FRAMEWORKS, Check, Outcome, Tier
+from stackwright.model import FRAMEWORKS, Check, Outcome, Tier, Verdict
+from stackwright.native import Native
 from stackwright.record import Record, Status
 
 WORLDS = ("docker", "sif")
+NATIVE = "def"
+"""What a SIF of a definition file is called beside them."""
 
 LABELS = {
     "cuda": "CUDA", "cuda_runtime": "CUDA runtime", "cudnn": "cuDNN", "flavour": "Flavour", "gcc": "GCC",
@@ -55,6 +59,11 @@ def tier_cells(record: Record, world: str) -> tuple[TierCell, ...]:
     return tuple(_cell(record, world, tier) for tier in Tier)
 
 
+def native_cells(one: Native) -> tuple[TierCell, ...]:
+    missing = "" if one.verdict else f"no SIF was built: {clean(one.reason)}"
+    return tuple(_of_verdict(one.verdict, NATIVE, tier, missing) for tier in Tier)
+
+
 def state(record: Record) -> State:
     if record.status is Status.FAILED or any(verdict.failed for verdict in record.verdicts):
         return State.FAILED
@@ -82,6 +91,19 @@ def _where(worlds: dict[str, list[str]]) -> str:
         words = "all tiers" if len(tiers) == len(Tier) else ", ".join(tiers)
         by_tiers.setdefault(words, []).append(world)
     return "; ".join(f"{words} in {' and '.join(names)}" for words, names in by_tiers.items())
+
+
+def native_notes(one: Native, records: Iterable[Record]) -> tuple[str, ...]:
+    """What a person must know of a SIF of a definition file beside its marks."""
+    of_image = next((record.key for record in records if record.row == one.row), one.key)
+    notes = [one.reason] if one.reason else []
+    if one.verdict:
+        notes += [f"failed: {check.tier} {check.id}: {check.detail}" for check in one.verdict.failed]
+        notes += [f"not run: {cell.tier}: {cell.reason}" for cell in native_cells(one) if cell.reason]
+        notes.append(one.compared)
+    if of_image != one.key:
+        notes.append(f"of the key {one.key[:12]}, and the image is of {of_image[:12]}")
+    return tuple(clean(f"{NATIVE}: {note}") for note in notes)
 
 
 # -- words and units ---
@@ -140,18 +162,24 @@ def ending(record: Record) -> str:
 
 def _cell(record: Record, world: str, tier: Tier) -> TierCell:
     verdict = record.verdict(world)
+    return _of_verdict(verdict, world, tier, "" if verdict else _why_no_verdict(record, world))
+
+
+def _of_verdict(verdict: Verdict | None, world: str, tier: Tier, missing: str) -> TierCell:
+    """``missing`` is why there is no verdict."""
     checks = tuple(check for check in verdict.checks if check.tier is tier) if verdict else ()
     outcome = verdict.tier(tier) if verdict else Outcome.NOT_RUN
-    reason = _why_not(record, world, checks) if outcome is Outcome.NOT_RUN else ""
+    reason = (missing or _why_not(checks)) if outcome is Outcome.NOT_RUN else ""
     return TierCell(world=world, tier=tier, outcome=outcome, checks=checks, reason=reason)
 
 
-def _why_not(record: Record, world: str, checks: tuple[Check, ...]) -> str:
-    if checks:
-        details = (clean(check.detail) for check in checks if check.outcome is Outcome.NOT_RUN)
-        return "; ".join(dict.fromkeys(detail or "no reason was given" for detail in details))
-    if record.verdict(world) is not None:
-        return "no check of this tier was asked for"
+def _why_not(checks: tuple[Check, ...]) -> str:
+    details = (clean(check.detail) for check in checks if check.outcome is Outcome.NOT_RUN)
+    reasons = "; ".join(dict.fromkeys(detail or "no reason was given" for detail in details))
+    return reasons or "no check of this tier was asked for"
+
+
+def _why_no_verdict(record: Record, world: str) -> str:
     if record.status is not Status.COMPLETE:
         return f"the run {_ended(record)} in the phase {record.phase.value}"
     return "no SIF was made" if world == "sif" and record.sif is None else "this world was not probed"

@@ -54,7 +54,7 @@ furnish() { # what a person at this site would have set up on the host
     [[ -s $bundle ]] && cp -L "$bundle" "$ROOT/etc/ssl/certs/ca-certificates.crt"
     echo bare >"$ROOT/etc/hostname"
     printf '127.0.0.1 localhost bare %s\n::1 localhost\n' "$(uname -n)" >"$ROOT/etc/hosts"
-    git clone --quiet --no-hardlinks "$CHECKOUT" "$ROOT/root/stackwright"
+    git clone --quiet --no-hardlinks "$CHECKOUT" "$ROOT/srv/stackwright"
 }
 
 kept_environment() { # NAME=value, one argument each, of the few variables that describe a site
@@ -140,13 +140,13 @@ done
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir -p "$root/run/lock"
 if [[ -n $out ]]; then
-    mkdir -p "$root/root/stackwright/out"
-    mount --bind "$out" "$root/root/stackwright/out"
+    mkdir -p "$root/srv/stackwright/out"
+    mount --bind "$out" "$root/srv/stackwright/out"
 fi
 cd "$root"
 mkdir -p .outside
 pivot_root . .outside
-cd /root/stackwright
+cd /srv/stackwright # others than root can read it: some tests are of ordinary users
 umount -l /.outside
 rmdir /.outside
 mapfile -d "" -t site <"/root/.site-environment"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from registry_server import registry
 
 from stackwright.cli import cli
+from stackwright.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +27,7 @@ def examples() -> list[str]:
         for text in texts
         for line in re.findall(r"^\s*(\./build\.py .*?)\s*(?:#.*)?$", text, re.MULTILINE)
     )
-    return sorted(set(lines), key=lambda line: ("lock" in line, "clean" in line, line))
+    return sorted(set(lines), key=lambda line: (line.split()[1] == "lock", "clean" in line, line))
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +49,20 @@ def test_there_are_examples_of_every_command() -> None:
     assert set(cli.commands) <= shown
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of a site that has a registry, as the examples of publishing take for granted."""
+    with registry(tmp_path_factory.mktemp("registry"), Runner(), tls=False, login=False) as server:
+        address = f"{server.address}/hpc/images"
+        yield {**os.environ, "STACKWRIGHT_REGISTRY": address, "STACKWRIGHT_REGISTRY_PLAIN": "1"}
+
+
 @pytest.mark.parametrize("line", examples())
-def test_example(line: str, copy: Path) -> None:
+def test_example(line: str, copy: Path, site: dict[str, str]) -> None:
     done = subprocess.run(
-        ["bash", "-c", line], cwd=copy, input="n\n", capture_output=True, text=True, check=False, timeout=1200
-    )
+        ["bash", "-c", line], cwd=copy, env=site, input="n\n",
+        capture_output=True, text=True, check=False, timeout=1200,
+    )  # fmt: skip
     assert "Traceback" not in done.stderr
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout or done.stderr

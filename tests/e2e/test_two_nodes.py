@@ -11,6 +11,7 @@ import pytest
 from bench import nodes
 from stackwright import launch
 from stackwright.checks import collective
+from stackwright.launch.values import Line
 
 HOSTS, PER_NODE = len(nodes.HOSTS), 2
 HUNG = 124
@@ -18,7 +19,7 @@ RANKS = HOSTS * PER_NODE
 CONTROLLERS = {"mpirun": "mpi", "horovodrun": "gloo"}
 UNREACHABLE = (
     ({"interface": "lo"}, ""),
-    ({"interface": nodes.INTERFACE, "fabric": "infiniband"}, "UCX"),
+    ({"interface": nodes.INTERFACE, "fabric": "infiniband"}, "fell back to TCP"),
 )
 """Ways that lead from no node to the other, and what is said: whoever takes another in silence is caught."""
 
@@ -57,6 +58,20 @@ def test_what_the_line_says_of_the_network_is_obeyed(
     done = cluster.run("timeout", "60", "bash", "-c", launch.script(made))
     assert done.returncode not in (0, HUNG), done.stdout + done.stderr
     assert said in done.stdout + done.stderr
+
+
+def test_the_training_takes_no_tcp_where_the_site_said_infiniband(cluster: nodes.Nodes) -> None:
+    """The line without what it proves before."""
+    framework = cluster.stack.extensions[0]
+    command = cluster.python(framework, "/probes/collective.py", "/facts", framework)
+    site = launch.site(
+        hosts_text="a:1,b:1", ssh_key=nodes.KEY, interface=nodes.INTERFACE, fabric="infiniband"
+    )
+    made = launch.LAUNCHERS["mpirun"].make(cluster.target, site, command)
+    assert isinstance(made, Line)
+    done = cluster.run("timeout", "60", "bash", "-c", made.line)
+    assert done.returncode not in (0, HUNG), done.stdout + done.stderr
+    assert "UCX" in done.stdout + done.stderr
 
 
 def test_a_stranger_is_not_let_in(cluster: nodes.Nodes) -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from stackwright.compare import Difference
 from stackwright.model import Check, Outcome, Rejection, Tier, Verdict
+from stackwright.native import Native
 from stackwright.record import Component, Host, Image, Layer, Phase, Record, SifFile, Status, Step, Timing
 
 NOON = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
@@ -53,7 +55,7 @@ LAYERS = (
     Layer(what="base", created_by="FROM base-trixie", bytes=124_000_000),
     Layer(what="system", created_by="RUN apt-get install gcc-13 g++-13 libopenmpi40 "
           "libibverbs1 openssh-server tini", bytes=612_000_000),
-    Layer(what="frameworks", created_by="COPY --link --from=frameworks /opt/stack /opt/stack",
+    Layer(what="frameworks", created_by="COPY --link --from=frameworks /layer /",
           bytes=5_080_000_000),
     Layer(what="horovod", created_by="COPY --link --from=horovod /opt/horovod /opt/stack",
           bytes=44_000_000),
@@ -81,7 +83,7 @@ STEPS = (
     Step(name="[horovod 4/4] RUN build-horovod.sh /wheels", seconds=402.8),
     Step(name="[frameworks 3/3] RUN --mount=type=cache,target=/root/.cache/pip pip install "
          "--require-hashes -r requirements.txt", seconds=188.1),
-    Step(name="[final 3/7] COPY --link --from=frameworks /opt/stack /opt/stack", seconds=61.2),
+    Step(name="[final 3/7] COPY --link --from=frameworks /layer /", seconds=61.2),
     Step(name="[base 1/2] FROM base-trixie", seconds=0.0, cached=True),
     Step(name="[final 2/7] RUN apt-get install gcc-13 tini", seconds=38.6, cached=True),
     Step(name="exporting to image", seconds=22.5),
@@ -160,3 +162,25 @@ def all_passed() -> Record:
 def image_of(record: Record) -> Image:
     assert record.image is not None
     return record.image
+
+
+def native(**changes: Any) -> Native:
+    """A SIF of the definition file of the row of ``built()``, as good as the image."""
+    row = built().row
+    whole = Native(
+        row=row,
+        key=built().key,
+        definition="d5" * 32,
+        started="2026-03-02T03:00:00Z",
+        finished="2026-03-02T03:27:00Z",
+        build_seconds=1260.0,
+        probe_seconds=61.5,
+        sif=SifFile(path=f"out/{row}/a1a1a1a1a1a1/{row}.def.sif", bytes=3_400_000_000, sha256="e6" * 32),
+        verdict=verdict("sif"),
+        differences=(
+            Difference(path="built/torch/compiled_by/cmake", one="3.30", other="3.31", why="a day"),
+        ),
+        tools=(("apptainer", "1.4.5"),),
+        host=built().host,
+    )
+    return replace(whole, **changes)

@@ -101,6 +101,17 @@ def test_no_row_by_that_name_suggests_the_near_one(capsys: pytest.CaptureFixture
     assert "cuda12-torch" in err
 
 
+@pytest.mark.parametrize("command", ["sif", "run"])
+@pytest.mark.parametrize("how", ["zstd:99", "xz", "zstd:3 -p 'x f 644 0 0 id'", ""])
+def test_a_compression_is_checked_before_anything_is_asked(
+    command: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, command, "cuda12-torch", "--sif-compression", how)
+    assert (code, out) == (2, "")
+    assert "no such compression" in err
+    assert "zstd:LEVEL (1 to 22)" in err
+
+
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "plann")
     assert code == 2
@@ -120,3 +131,13 @@ def test_every_command_has_an_example_in_its_help() -> None:
         assert command.epilog, name
         assert f"./build.py {name}" in command.epilog
         assert command.help or command.callback.__doc__, name
+
+
+@pytest.mark.parametrize("option", [("--jobs", "2"), ("--gpu",)])
+def test_what_a_definition_file_has_no_use_for_is_refused(
+    option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, "sif", "cuda12-torch", "--from", "def", *option)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --from def ")
+    assert f"leave out {option[0]}" in err

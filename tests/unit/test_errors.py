@@ -27,6 +27,7 @@ def test_each_kind_of_failure_has_its_own_code_and_meaning() -> None:
     assert len(set(codes)) == len(codes)
     assert EXIT_INTERRUPTED not in codes
     assert len({kind.meaning for kind in kinds()}) == len(codes)
+    assert sorted(codes) == list(range(1, len(codes) + 1)), "without gaps, so that the next one is known"
 
 
 def test_the_docs_list_every_code() -> None:

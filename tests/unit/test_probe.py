@@ -19,7 +19,8 @@ from stackwright.runner import Completed
 ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}
 LEAVES = {
-    "files": "files.json", "system": "system.json", "link": "link.json", "built": "built-torch.json",
+    "files": "files.json", "system": "system.json", "link": "link.json", "fabric": "fabric.json",
+    "built": "built-torch.json",
 }  # fmt: skip
 
 
@@ -39,7 +40,7 @@ class Container:
         if self.writes and user == "0":
             (folder / "files.json").write_text(json.dumps(facts["files"]))
         elif self.writes:
-            for probe in ("system", "link"):
+            for probe in ("system", "link", "fabric"):
                 (folder / f"{probe}.json").write_text(json.dumps(facts[probe]))
             (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
             for run, document in facts["collective"].items():
@@ -51,7 +52,7 @@ def probe(container: Container, folder: Path, gpus: int = 0) -> tuple[dict[Tier,
     image = docker_facts(ROW)["image"]
     probed = probe_image(
         ROW, world="docker", execute=container, probes=Path("probes"), folder=folder, image=image,
-        gpus=gpus, history=["RUN true"], not_run=NO_GPU,
+        gpus=gpus, history=["RUN true"], layers=docker_facts(ROW)["layers"], not_run=NO_GPU,
     )  # fmt: skip
     failed = {check.id: check.detail for check in probed.verdict.failed}
     return {tier: probed.verdict.tier(tier) for tier in Tier}, failed
@@ -69,6 +70,7 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
         "collective-torch-gloo.json",
         "image.json",
         "history.json",
+        "layers.json",
     }
     assert [path.name for path in tmp_path.iterdir()] == ["docker"]
 
@@ -111,7 +113,7 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch", "built=torch",
+        "system", "link=torch,horovod.torch", "fabric", "built=torch",
         "collective=torch/mpi", "collective=torch/gloo", "gpu=torch/2",
     )  # fmt: skip
     assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=torch"

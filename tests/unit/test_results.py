@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from stackwright import record
+from stackwright import native, record
 from stackwright.expand import expand
 from stackwright.load import load
 from stackwright.model import Outcome, Tier
 from stackwright.sharing import sentence, sharing
 
+NATIVE = sorted((ROOT / "docs" / "results").glob("*/definition/*.json"))
 FILES = sorted((ROOT / "docs" / "results").glob("*/*.json"))
 ROWS = {cell.id for cell in expand(load(ROOT / "matrix.yaml"))}
 
@@ -28,6 +29,17 @@ def test_a_result_is_a_complete_record(path: Path) -> None:
         assert verdict
         tiers = {tier: verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}
         assert set(tiers.values()) == {Outcome.PASSED}
+
+
+@pytest.mark.parametrize("path", NATIVE, ids=lambda path: f"{path.parent.parent.name}/{path.stem}")
+def test_a_sif_of_a_definition_file_passed_and_is_as_the_image(path: Path) -> None:
+    found = native.load(path)
+    assert (found.row, found.reason) == (path.stem, "")
+    assert found.verdict
+    tiers = {tier: found.verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}
+    assert set(tiers.values()) == {Outcome.PASSED}
+    assert found.differences is not None
+    assert [one for one in found.differences if not one.why] == []
 
 
 def test_every_row_has_a_result() -> None:

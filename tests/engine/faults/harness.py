@@ -13,11 +13,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from faults.table import Fault
+from stackwright import leftovers
 from stackwright.checks.static import OCI_LABELS
 from stackwright.cluster import image
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
-from stackwright.host import apt_mirror
+from stackwright.host import Site, apt_mirror
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
 from stackwright.probe import Witness, probe_image, run_image_tests
 from stackwright.providers.debian import KEEP_NOTHING_OF_THE_SITE
@@ -30,8 +31,8 @@ HERE = Path(__file__).parent
 PROBES = HERE.parents[2] / "probes"
 SUITE = "trixie"
 PACKAGES = (
-    "ca-certificates", "g++", "gcc", "ibverbs-providers", "libibverbs1", "libpython3-dev", "libucx0",
-    "openssh-client", "openssh-server", "openssl", "python3", "python3-venv", "tini",
+    "ca-certificates", "g++", "gcc", "ibverbs-providers", "libibverbs1", "libpmix2t64", "libpython3-dev",
+    "libucx0", "openssh-client", "openssh-server", "openssl", "python3", "python3-venv", "tini", "ucx-utils",
 )  # fmt: skip
 HOOKS = (*KEEP_NOTHING_OF_THE_SITE, "rm -f $1/etc/ssh/ssh_host_* $1/var/cache/apt/*.bin")
 PYTHON_PACKAGES = {
@@ -46,6 +47,7 @@ NOT_RUN = {
     Tier.COLLECTIVE: "the image has stand-ins for the frameworks",
     Tier.GPU: "the image has stand-ins for the frameworks",
 }
+SITE = Site(mirror="http://mirror.planted.example/debian", ca=None, pip=(), proxies=())
 AT_ONCE = 4
 
 
@@ -101,7 +103,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
 
 
 def write_context(folder: Path, stack: Stack) -> None:
-    for name in ("Dockerfile", "mpirun", "horovodrun", "fake", "tree"):
+    for name in ("Dockerfile", "mpirun", "ompi_info", "horovodrun", "fake", "tree"):
         source = HERE / name
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, folder / name)
@@ -175,6 +177,7 @@ def probe(docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path
             stack, world="docker", execute=execute, probes=PROBES, folder=folder, not_run=NOT_RUN,
             image=engine.inspect(docker, image),
             history=[layer.created_by for layer in engine.layers(docker, image)],
+            layers=leftovers.facts(docker, image, SITE),
         ).verdict  # fmt: skip
 
 
