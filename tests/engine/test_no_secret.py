@@ -58,14 +58,41 @@ class Night:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, runner: Runner) -> Iterator[RegistryServer]:
-    with registry(tmp_path_factory.mktemp("registry"), runner) as running:
+    """After a night with nothing planted: it made the base and the tools, for which the real mirror is asked."""
+    folder = tmp_path_factory.mktemp("registry")
+    with registry(folder, runner) as running:
+        key = made_key(folder, "signing", runner)
+        _nightly(_repository(folder), {**host_environment(), **_published_to(running, folder, key)})
         yield running
+
+
+def _repository(folder: Path) -> Path:
+    root = small_repository.make(folder / "repository", (ROW,))
+    (root / ".venv").symlink_to(ROOT / ".venv")
+    return root
+
+
+def _published_to(server: RegistryServer, folder: Path, key: Path) -> dict[str, str]:
+    return {
+        "STACKWRIGHT_REGISTRY": f"{server.address}/{BASE}", "STACKWRIGHT_REGISTRY_CA": str(server.ca),
+        "STACKWRIGHT_SIGNING_KEY": str(key),
+        "DOCKER_CONFIG": str(server.docker_config(folder / "docker")), "HOME": str(folder),
+    }  # fmt: skip
+
+
+def _nightly(root: Path, environment: Mapping[str, str]) -> bytes:
+    said = b""
+    for words in (["nightly", "--locked", "--publish"], ["report"], ["history"]):
+        argv = ["./build.py", *words]
+        done = subprocess.run(argv, cwd=root, env=environment, capture_output=True, check=False)
+        said += done.stdout + done.stderr
+        assert done.returncode == 0, said.decode()
+    return said
 
 
 def a_night(folder: Path, then: str, server: RegistryServer, docker: Docker, runner: Runner) -> Night:
     """``then`` is what the build's step does besides reading its secrets."""
-    root = small_repository.make(folder / "repository", (ROW,))
-    (root / ".venv").symlink_to(ROOT / ".venv")
+    root = _repository(folder)
     template = root / "dockerfiles" / "Dockerfile.j2"
     last = " > /toolchain\n"
     assert template.read_text().count(last) == 1
@@ -78,16 +105,9 @@ def a_night(folder: Path, then: str, server: RegistryServer, docker: Docker, run
         **host_environment(),
         **dict.fromkeys(("http_proxy", "https_proxy"), f"http://reader:{PROXY}@127.0.0.1:9"),
         "no_proxy": "*", "PIP_INDEX_URL": f"http://reader:{TOKEN}@127.0.0.1:9/simple",
-        "STACKWRIGHT_REGISTRY": f"{server.address}/{BASE}", "STACKWRIGHT_REGISTRY_CA": str(server.ca),
-        "STACKWRIGHT_CA": str(bundle), "STACKWRIGHT_SIGNING_KEY": str(key),
-        "DOCKER_CONFIG": str(server.docker_config(folder / "docker")), "HOME": str(folder),
+        "STACKWRIGHT_CA": str(bundle), **_published_to(server, folder, key),
     }  # fmt: skip
-    said = b""
-    for words in (["nightly", "--locked", "--publish"], ["report"], ["history"]):
-        argv = ["./build.py", *words]
-        done = subprocess.run(argv, cwd=root, env=environment, capture_output=True, check=False)
-        said += done.stdout + done.stderr
-        assert done.returncode == 0, said.decode()
+    said = _nightly(root, environment)
     places = {"terminal": said, **_files(root / "out", "out"), **_files(server.data, "registry")}
     return Night(
         places={**places, **_image(root, folder, docker, runner)},
