@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import small_repository
@@ -34,8 +35,9 @@ READS = """\
 RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf --mount=type=secret,id=ca \\
     --mount=type=secret,id=apt-sources \\
     grep -q planted /etc/pip.conf && test -s /run/secrets/ca && test -s /run/secrets/apt-sources \\
-    && env | grep -q reader: && {then}
+    && env | grep -q reader: && : {night} && {then}
 """
+"""``night`` is of its own each time: a step that the engine has from before reads nothing."""
 GZIP = b"\x1f\x8b"
 
 
@@ -96,7 +98,7 @@ def a_night(folder: Path, then: str, server: RegistryServer, docker: Docker, run
     template = root / "dockerfiles" / "Dockerfile.j2"
     last = " > /toolchain\n"
     assert template.read_text().count(last) == 1
-    template.write_text(template.read_text().replace(last, last + READS.format(then=then)))
+    template.write_text(template.read_text().replace(last, last + READS.format(then=then, night=uuid4().hex)))
     key, authority = made_key(folder, "signing", runner), _authority(folder, runner)
     bundle = folder / "bundle.pem"
     assert server.ca
