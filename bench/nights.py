@@ -11,6 +11,7 @@ a night takes longer than it may.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -115,6 +116,7 @@ def measure(name: str, project: Project, *, locked: bool) -> bool:
 
 
 def main() -> None:
+    os.environ.setdefault(*host.RESOLVER)  # as the command does
     with tempfile.TemporaryDirectory() as name:
         folder, good = Path(name), True
         thousand = generated(folder)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from stackwright import __version__, errors, sitefile
+from stackwright import __version__, errors, host, sitefile
 from stackwright.app import (
     PATH,
     ROOT,
@@ -50,6 +50,7 @@ from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, S
 @click.pass_context
 def cli(context: click.Context, matrix: Path, site: Path | None, out: Path, verbose: bool) -> None:
     """Container images for distributed GPU training: from one matrix, proven from inside."""
+    os.environ.setdefault(*host.RESOLVER)
     sitefile.enter(sitefile.find(site), os.environ)
     context.obj = App(matrix, out, verbose)
 

@@ -33,6 +33,9 @@ PIP_URLS = ("index-url", "extra-index-url", "proxy")
 PIP_KEYS = (*PIP_URLS, "trusted-host")
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
+RESOLVER = ("RES_OPTIONS", "timeout:1 attempts:5")
+"""resolv.conf(5), for this process and all that it starts. A name server may drop some of many queries that
+come at once, as those of a night do, and glibc waits 5 s by default before it asks again."""
 IMAGES = "docker.io"
 HANDED_IN = "none"
 

@@ -60,7 +60,7 @@ class Night:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, runner: Runner) -> Iterator[RegistryServer]:
-    """After a night with nothing planted: it made the base and the tools, for which the real mirror is asked."""
+    """After a night with nothing planted, which made the base and the tools: for them the mirror is asked."""
     folder = tmp_path_factory.mktemp("registry")
     with registry(folder, runner) as running:
         key = made_key(folder, "signing", runner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -116,6 +117,17 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
     code, _, err = call(capsys, "plann")
     assert code == 2
     assert "plan" in err
+
+
+@pytest.mark.parametrize("own", ["", "timeout:7"], ids=["nobody's", "a person's"])
+def test_a_lost_question_for_a_name_is_asked_again_after_a_second(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.setenv("RES_OPTIONS", own)
+    if not own:
+        monkeypatch.delenv("RES_OPTIONS")
+    call(capsys, "plan")
+    assert os.environ["RES_OPTIONS"] == (own or "timeout:1 attempts:5")
 
 
 def test_render_writes_what_plan_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
