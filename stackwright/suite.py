@@ -6,14 +6,21 @@ import hashlib
 import json
 import lzma
 import re
+import socket
+import ssl
+import time
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from http.client import HTTPException
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlsplit, urlunsplit
 
+from stackwright import again
 from stackwright.errors import LockError, SiteError
 from stackwright.files import replace_file
 from stackwright.model import Base, Package
@@ -21,18 +28,42 @@ from stackwright.rules.tables import Distribution
 
 COMPONENTS = {"debian": ("main", "contrib", "non-free"), "ubuntu": ("main", "universe")}
 TIMEOUT = 60  # seconds without an answer
+PAUSES = (1.0, 4.0)  # seconds before the tries after the first
 
 
 def fetch(url: str) -> bytes:
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 (scheme checked by host.py)
-            content: bytes = answer.read()
-    except (URLError, TimeoutError, OSError) as error:
-        raise SiteError(
-            f"the distribution's mirror did not give {url.rsplit('/dists/')[-1]}: {error}",
-            hint="check the network and the host's apt sources, or set STACKWRIGHT_APT_MIRROR",
-        ) from error
-    return content
+    """Tried again where that may help; a login in the address is sent. SiteError for what it was at last."""
+    request, pauses = _request(url), iter(PAUSES)
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 (checked by host.py)
+                content: bytes = answer.read()
+        except (OSError, HTTPException) as error:
+            pause = next(pauses, None)
+            if pause is None or not _passes(error):
+                raise SiteError(
+                    f"the distribution's mirror did not give {url.rsplit('/dists/')[-1]}: {error}",
+                    hint="check the network and the host's apt sources, or set STACKWRIGHT_APT_MIRROR",
+                ) from error
+            time.sleep(pause)
+        else:
+            return content
+
+
+def _request(url: str) -> urllib.request.Request:
+    parts = urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    headers = {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"} if login else {}
+    return urllib.request.Request(urlunsplit(parts._replace(netloc=host)), headers=headers)  # noqa: S310
+
+
+def _passes(error: Exception) -> bool:
+    if isinstance(error, HTTPError):
+        return error.code in again.ANSWERS
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, socket.gaierror):
+        return reason.errno not in again.NO_SUCH_NAME
+    return not isinstance(reason, ssl.SSLCertVerificationError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

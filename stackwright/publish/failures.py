@@ -19,20 +19,15 @@ from dxf.exceptions import (
 from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry
 
+from stackwright import again
 from stackwright.errors import PublishError
 
 KINDS = (DXFAuthInsecureError, DXFUnauthorizedError, DXFUnexpectedError, KeyError, ValueError)
 """What python-dxf raises beside the exceptions of requests; the last two where an answer lacks a header."""
 
-AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers of a registry, or of what stands before it, that another time may be others."""
-
 PASSING = (requests.Timeout, requests.exceptions.ChunkedEncodingError)
 CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """The other side went away in the middle of TLS, which says nothing about its certificate."""
-
-NO_SUCH_NAME = frozenset({socket.EAI_NONAME, socket.EAI_NODATA})
-"""Of a name server that knows. Any other error is of one that could not tell just now."""
 
 TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
 """What http.client says of a proxy that does not lead to the registry, and the proxy's answer."""
@@ -91,7 +86,7 @@ def _not_reached(error: requests.ConnectionError, host: str) -> PublishError | N
 
 def _no_such_name(error: Exception) -> bool:
     deepest = root(error)
-    return isinstance(deepest, socket.gaierror) and deepest.errno in NO_SUCH_NAME
+    return isinstance(deepest, socket.gaierror) and deepest.errno in again.NO_SUCH_NAME
 
 
 def _asked(error: Exception) -> str:
@@ -104,7 +99,7 @@ def _by_proxy(error: requests.exceptions.ProxyError, host: str) -> PublishError 
     if _no_such_name(error):
         return PublishError("the proxy's name is that of no host", place=host, hint=PROXY)
     answer = TUNNEL.search(str(root(error)))
-    if answer is None or int(answer[1]) in AGAIN:
+    if answer is None or int(answer[1]) in again.ANSWERS:
         return None
     if answer[1] == "407":
         return _no_login_at_proxy(host)
@@ -152,7 +147,7 @@ def _answered(response: requests.Response, host: str, place: str, *, login: bool
     if status == 413 or (status != 429 and QUOTA.search(said)):
         hint = "delete what is not needed there, or ask for more"
         return PublishError(f"the quota is used up ({status}): {said}", place=place, hint=hint)
-    if status in AGAIN:
+    if status in again.ANSWERS:
         return None
     if status == 403:
         cause = "the login is right, and may not do this" if login else "without a login this may not be done"
@@ -167,7 +162,7 @@ def _is_page(response: requests.Response) -> bool:
 
 
 def _answered_before_it(status: int, said: str, host: str) -> PublishError | None:
-    if status in AGAIN:
+    if status in again.ANSWERS:
         return None
     if status == 407:
         return _no_login_at_proxy(host)
