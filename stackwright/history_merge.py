@@ -80,10 +80,21 @@ def _merge(db: sqlite3.Connection, source: sqlite3.Connection) -> int:
         new += _take_build(db, source, one)
     for one in _rows(source, "run"):
         new += _take_run(db, source, one)
-    for table in ("input", "published"):
-        marks = ", ".join("?" * len(TABLES[table]))
-        db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", _rows(source, table))  # noqa: S608
+    marks = ", ".join("?" * len(TABLES["input"]))
+    db.executemany(f"INSERT OR IGNORE INTO input VALUES ({marks})", _rows(source, "input"))  # noqa: S608
+    for one in _rows(source, "published"):
+        _take_published(db, one)
     return new
+
+
+def _take_published(db: sqlite3.Connection, one: tuple[Any, ...]) -> None:
+    """An image that a row went back to is published again: the later moment says what stands there now."""
+    row, key, reference, *_, at = one
+    known = db.execute(
+        "SELECT at FROM published WHERE row = ? AND key = ? AND reference = ?", (row, key, reference)
+    ).fetchone()
+    if known is None or known[0] < at:
+        history.insert(db, "published", [one])
 
 
 def _take_build(db: sqlite3.Connection, source: sqlite3.Connection, one: tuple[Any, ...]) -> bool:

@@ -152,6 +152,24 @@ def test_a_night_that_was_killed_in_one_copy_and_ended_in_another(tmp_path: Path
     assert content(first) == content(second)
 
 
+def test_the_image_that_was_published_last_stays_so_in_whatever_order(tmp_path: Path) -> None:
+    """A row that went back to an image of before: it has the same name, and a later moment."""
+
+    def pushed(path: Path, *keys: str) -> None:
+        with history.opened(path) as db:
+            for number, key in enumerate(keys, 1):
+                one = Pushed(reference=f"r/a@{key}", digest=key, tags=(), sent_bytes=0, present_bytes=0)
+                history_nights.remember_published(db, "one", key, one, f"2026-01-0{number}T03:00:00Z")
+
+    pushed(before := tmp_path / "before.sqlite", "old", "new")
+    pushed(after := tmp_path / "after.sqlite", "old", "new", "old")
+    for into, other in ((before, after), (after, before)):
+        merge(into, [other])
+        with history.opened(into) as db:
+            assert history_nights.published(db, "r/a") == {"one": "old"}
+    assert content(before) == content(after)
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
