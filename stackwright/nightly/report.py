@@ -17,6 +17,11 @@ from stackwright.nightly.words import markdown, text
 FORMS = {"text": text, "markdown": markdown}
 _ADAPTER = TypeAdapter(Morning)
 
+MOST_SUMMARY = 10**6
+"""Bytes. GitHub shows nothing of one that is larger than 1 MiB: docs.github.com, "Workflow commands"."""
+
+CUT = b"\n**More of it is in the file morning.md of the artifacts.**\n"
+
 
 def document(morning: Morning) -> dict[str, Any]:
     """``nightly --format json``; docs/nightly.md says what each field means."""
@@ -35,8 +40,15 @@ def write(morning: Morning, folder: Path, summary: Path | None) -> None:
         replace_file(folder / "morning.md", markdown(morning).encode())
         replace_file(folder / "morning.txt", text(morning).encode())
         if summary:
-            with summary.open("a", encoding="utf-8") as file:
-                file.write(markdown(morning))
+            with summary.open("ab") as file:
+                file.write(shortened(markdown(morning).encode(), MOST_SUMMARY - file.tell()))
     except OSError as error:
         hint = "./build.py history morning prints it again"
         raise RecordError(f"cannot be written: {error}", place=str(folder), hint=hint) from error
+
+
+def shortened(text: bytes, most: int) -> bytes:
+    """As many whole lines as there is room for: what needs a person is told first."""
+    if len(text) <= most:
+        return text
+    return text[: text.rfind(b"\n", 0, max(0, most - len(CUT))) + 1] + CUT

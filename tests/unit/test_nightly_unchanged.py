@@ -18,8 +18,8 @@ from test_cli import call
 from stackwright import record
 from stackwright.errors import InternalError, PublishError, StackwrightError
 from stackwright.model import Lock
-from stackwright.nightly import night
-from stackwright.nightly.morning import Morning, Pushed, State
+from stackwright.nightly import night, report
+from stackwright.nightly.morning import Failure, Morning, Pushed, State
 from stackwright.nightly.night import Order
 from stackwright.nightly.words import text
 from stackwright.pipeline import checks_digest
@@ -154,6 +154,22 @@ def test_the_command_says_it_in_text_json_and_a_summary(
     assert "### Unchanged" in (tmp_path / "summary.md").read_text()
     (folder,) = (tmp_path / "nightly").glob("2*")
     assert {path.name for path in folder.iterdir()} == {"morning.json", "morning.md", "morning.txt"}
+
+
+def test_a_summary_is_no_larger_than_a_service_shows(thousand: Project) -> None:
+    """Of 1,000 rows that all failed, in a file that has something already. What is cut off is said."""
+    proven(thousand)
+    morning, summary = work(thousand), thousand.out / "summary.md"
+    failure = Failure(phase="build", reason="x" * 1100, exit_code=7)
+    rows = tuple(replace(row, state=State.FAILED, failure=failure) for row in morning.rows)
+    summary.write_text("before\n")
+    report.write(replace(morning, rows=rows), thousand.out / "report", summary)
+    said = summary.read_text()
+    assert 900_000 < len(said) < 2**20
+    assert said.startswith("before\n## Night of")
+    assert said.endswith("\n**More of it is in the file morning.md of the artifacts.**\n")
+    assert {len(line) for line in said.splitlines() if line.startswith("- **row")} == {1158}
+    assert (thousand.out / "report" / "morning.md").stat().st_size > 2**20
 
 
 def test_what_keeps_all_rows_from_the_registry_is_told_of_each_and_ends_no_night(tmp_path: Path) -> None:
