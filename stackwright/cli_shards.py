@@ -12,6 +12,7 @@ import click
 from stackwright.app import PATH, App, Words, end, example, print_json, selection
 
 if TYPE_CHECKING:
+    from stackwright.ci.minutes import Work
     from stackwright.nightly.shards import Handed
     from stackwright.publish import Publisher
 
@@ -44,20 +45,34 @@ def shards_command() -> None:
 )  # fmt: skip
 @click.pass_obj
 def list_command(app: App, rows: Words, where: Words, minutes: int, form: str) -> None:
-    """Say which rows share a shard: those that share stages. Needs no network and no engine."""
-    from stackwright import record
-    from stackwright.ci import listing, shards
-    from stackwright.ci import minutes as estimates
+    """Say which rows share a shard: those that share stages. Needs no network and no engine.
 
-    planned = app.plan(rows, where)
-    app.tell(planned)
-    own, shipped = (record.load_all(folder) for folder in (app.project.records, app.project.root / SHIPPED))
-    works = estimates.works(planned.rows, (*own.records, *shipped.records))
-    found = shards.shards(works, minutes=minutes)
+    A row that cannot be planned has a place too: its night makes a lock, or says why the row cannot work.
+    """
+    from stackwright.ci import listing, shards
+
+    found = shards.shards(_works(app, rows, where), minutes=minutes)
     if form == "json":
         print_json(listing.document(found))
     else:
         click.echo(listing.FORMS[form](found), nl=False)
+
+
+def _works(app: App, rows: Words, where: Words) -> tuple[Work, ...]:
+    """Of every row that is selected, also of those that no committed lock makes possible."""
+    from stackwright import record
+    from stackwright.ci import minutes as estimates
+    from stackwright.nightly import night
+
+    cells = app.cells(rows, where)
+    planned, wrong = night.plan_each(app.project, cells, night.committed_locks(app.project, cells))
+    app.tell(planned)
+    for row, error in wrong.items():
+        app.say(f"{row}: {error.cause}; its night makes a lock")
+    own, shipped = (record.load_all(folder) for folder in (app.project.records, app.project.root / SHIPPED))
+    works = estimates.works(planned.rows, (*own.records, *shipped.records))
+    refused = (estimates.Work(row=one.id, shared={}, own=0.0) for one in planned.rejections)
+    return (*works, *estimates.unplanned(wrong, works), *refused)
 
 
 @shards_command.command("prove", epilog=example("./build.py shards prove --help"))

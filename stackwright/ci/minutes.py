@@ -35,6 +35,12 @@ def works(rows: Iterable[Planned], records: Iterable[Record]) -> tuple[Work, ...
     )
 
 
+def unplanned(rows: Iterable[str], planned: Iterable[Work]) -> tuple[Work, ...]:
+    """Of rows that have no recipe before a night made their lock: as long as the longest of the others."""
+    longest = max((sum(one.shared.values()) + one.own for one in planned), default=FIRST_GUESS)
+    return tuple(Work(row=row, shared={}, own=longest) for row in rows)
+
+
 class _Seconds:
     def __init__(self, records: Iterable[Record]) -> None:
         self._steps: dict[tuple[str, int], list[float]] = {}

@@ -108,7 +108,7 @@ def _work(night: Night) -> Morning:
     before = history_nights.last_night(db, project.matrix.name)
     compared = _begin(night, current)
     answers = order.ask(order.cells)
-    planned, unresolved = _planned(project, order.cells, answers)
+    planned, unresolved = plan_each(project, order.cells, answers)
     _remember_inputs(night, planned)
     failed = _build(night, _todo(night, planned, current))
     history.take_records(db, project.records)
@@ -138,7 +138,7 @@ def _begin(night: Night, current: Mapping[str, Build]) -> dict[str, str]:
     return compared
 
 
-def _planned(
+def plan_each(
     project: Project, cells: Sequence[Cell], answers: Answers
 ) -> tuple[Plan, dict[str, StackwrightError]]:
     """The rows that have a lock or are refused without one; and what keeps the others from being planned."""

@@ -239,3 +239,23 @@ def test_shards_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(row for shard in document["shards"] for row in shard["rows"]) == [
         "cuda12-all", "cuda12-mpich", "cuda12-torch",
     ]  # fmt: skip
+
+
+def test_a_row_without_a_lock_and_one_that_cannot_work_are_in_a_shard_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is in no shard is in nobody's morning: the first is locked and built there, the second told of."""
+    matrix = (ROOT / "matrix.yaml").read_text()
+    (tmp_path / "matrix.yaml").write_text(matrix.replace('gcc: "13"', 'gcc: "14"', 1))  # of cuda12-torch
+    shutil.copytree(ROOT / "locks", tmp_path / "locks")
+    (tmp_path / "locks" / "cuda12-all.txt").unlink()
+    (tmp_path / "locks" / "cuda12-mpich.txt").write_text("damaged")
+    with pytest.raises(SystemExit) as ended:
+        main(["--matrix", str(tmp_path / "matrix.yaml"), "shards", "list", "cuda12-*"])
+    assert ended.value.code == 0
+    out, err = capsys.readouterr()
+    assert sorted(row for shard in json.loads(out)["shards"] for row in shard["rows"]) == [
+        "cuda12-all", "cuda12-mpich", "cuda12-torch",
+    ]  # fmt: skip
+    assert "gcc" in err, "what cannot work is said at once"
+    assert "cuda12-mpich: " in err
