@@ -116,17 +116,23 @@ def publish_command(app: App, allow_less: Words) -> None:
 
 
 @shards_command.command("report", epilog=example("./build.py shards report --help"))
+@selection
 @summary_option
 @click.pass_obj
-def report_command(app: App, summary: Path | None) -> None:
-    """Make one history of those of the shards, and write the answer of the morning and the page."""
-    from stackwright import session
-    from stackwright.nightly import report
+def report_command(app: App, rows: Words, where: Words, summary: Path | None) -> None:
+    """Make one history of those of the shards, and write the answer of the morning and the page.
 
-    found = _handed(app)
-    report.write(found.answer, app.project.out / "report", summary)
-    click.echo(report.FORMS["text"](found.answer), nl=False)
-    app.say(f"page: {session.write_page(app.project, app.plan((), ()).rejections)}")
+    ROW are those that `shards list` was asked for: of each that no shard told of, the answer says so.
+    """
+    from stackwright import session
+    from stackwright.nightly import report, shards
+
+    cells, found = app.cells(rows, where), _handed(app)
+    answer = shards.whole_answer(found, cells, whole=not rows and not where)
+    report.write(answer, app.project.out / "report", summary)
+    click.echo(report.FORMS["text"](answer), nl=False)
+    refused = [row.rejection for row in answer.rows if row.rejection]
+    app.say(f"page: {session.write_page(app.project, refused)}")
 
 
 def _handed(app: App) -> Handed:

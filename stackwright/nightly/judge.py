@@ -9,10 +9,10 @@ from pathlib import Path
 
 from stackwright import history, history_nights
 from stackwright.causes import known_cause
-from stackwright.errors import BuildError, InternalError, StackwrightError, VerdictError
+from stackwright.errors import BuildError, InternalError, NodesError, StackwrightError, VerdictError
 from stackwright.history import Build
 from stackwright.history_nights import LastNight
-from stackwright.model import Lock, Rejection
+from stackwright.model import Cell, Lock, Rejection
 from stackwright.nightly.inputs import UPSTREAM, Change, Input, changes, declared_only, of_lock
 from stackwright.nightly.morning import (
     Failure,
@@ -69,6 +69,26 @@ def rows(seen: Seen, planned: Plan, order: Sequence[str]) -> tuple[RowNight, ...
         else _worked(seen, by_row[row])
         for row in order
     )
+
+
+def gone(before: Mapping[str, LastNight], cells: Sequence[Cell]) -> tuple[RowNight, ...]:
+    """Rows that left the matrix since the last night that they were in."""
+    here = {cell.id for cell in cells}
+    return tuple(
+        RowNight(row=row, state=State.GONE, new=True)
+        for row, last in before.items()
+        if row not in here and last.state != State.GONE
+    )
+
+
+def untold(before: Mapping[str, LastNight], row: str) -> RowNight:
+    """A row of which no shard of the night told: the one that had it was lost."""
+    failure = Failure(
+        phase="", reason="no shard told what became of it", exit_code=NodesError.exit_code,
+        hint="the log of the job that had it says why it handed nothing over",
+    )  # fmt: skip
+    known = row in before and before[row].state == State.FAILED
+    return RowNight(row=row, state=State.FAILED, new=not known, failure=failure)
 
 
 def _unresolved(seen: Seen, row: str) -> RowNight:

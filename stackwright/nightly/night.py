@@ -15,12 +15,12 @@ from stackwright import history, history_nights, lock, session
 from stackwright.errors import InternalError, LockError, StackwrightError
 from stackwright.files import held, replace_file
 from stackwright.history import Build
-from stackwright.history_nights import LastNight, Run
+from stackwright.history_nights import Run
 from stackwright.model import Cell, Lock, Rejection
 from stackwright.nightly import judge
 from stackwright.nightly.inputs import inputs
 from stackwright.nightly.judge import Seen
-from stackwright.nightly.morning import Margins, Morning, Pushed, RowNight, State, why_to_work
+from stackwright.nightly.morning import Margins, Morning, Pushed, State, why_to_work
 from stackwright.nightly.upstream import Answers
 from stackwright.pipeline import checks_digest
 from stackwright.project import Plan, Planned, Project, plan, sources
@@ -118,7 +118,7 @@ def _work(night: Night) -> Morning:
         answers=answers, unresolved=unresolved, failed=failed, pushed=pushed,
     )  # fmt: skip
     rows = judge.rows(seen, planned, [cell.id for cell in order.cells])
-    gone = _gone(night, before) if order.whole else ()
+    gone = judge.gone(before, order.cells) if order.whole else ()
     run = night.run
     morning = Morning(
         run=run.id, started=run.started, finished=utc(datetime.now(UTC)), matrix=run.matrix,
@@ -257,15 +257,6 @@ def _publish(night: Night, passed: Sequence[Planned]) -> dict[str, Pushed | Stac
             history_nights.remember_published(night.db, row, keys[row], one, utc(datetime.now(UTC)))
     history.take_records(night.db, night.project.records)  # they know the digest of the registry now
     return pushed
-
-
-def _gone(night: Night, before: Mapping[str, LastNight]) -> tuple[RowNight, ...]:
-    here = {cell.id for cell in night.order.cells}
-    return tuple(
-        RowNight(row=row, state=State.GONE, new=True)
-        for row, last in before.items()
-        if row not in here and last.state != State.GONE
-    )
 
 
 def _update_locks(night: Night, morning: Morning, answers: Answers) -> None:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from stackwright import history, history_nights, lock, publish
@@ -144,11 +144,34 @@ def publish_handed(found: Handed, publisher: Publisher) -> Morning:
     return together(mornings)
 
 
+def whole_answer(found: Handed, cells: Sequence[Cell], *, whole: bool) -> Morning:
+    """Of all shards, and of rows that none of them told of: a shard was lost, or the row left the matrix.
+
+    ``cells`` are what the night was asked for, ``whole`` if they are all. The last shard's night notes it.
+    """
+    told = {row.row for row in found.answer.rows}
+    with history.opened(found.history_path) as db:
+        before = history_nights.last_night(db, found.project.matrix.name)
+        lost = [judge.untold(before, cell.id) for cell in cells if cell.id not in told]
+        more = (*lost, *(judge.gone(before, cells) if whole else ()))
+        if not more:
+            return found.answer
+        *others, last = found.mornings
+        last = replace(last, rows=(*last.rows, *more), finished=_after(last.finished))
+        history_nights.finish(db, last)
+    return together((*others, last))
+
+
+def _after(moment: str) -> str:
+    """Now, or just after what the clock of a shard said: where histories are merged, the later one counts."""
+    least = datetime.fromisoformat(moment) + timedelta(seconds=1)
+    return utc(max(datetime.now(UTC), least))
+
+
 def _noted(
     db: sqlite3.Connection, morning: Morning, pushed: Mapping[str, Pushed | StackwrightError]
 ) -> Morning:
-    """It ends now: where histories are merged, what ended later is what counts."""
-    now = utc(datetime.now(UTC))
+    now = _after(morning.finished)
     rows = tuple(
         judge.published(row, pushed[row.row]) if row.row in pushed else row for row in morning.rows
     )  # fmt: skip
