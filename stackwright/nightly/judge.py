@@ -129,7 +129,9 @@ def _worked(seen: Seen, planned: Planned) -> RowNight:
         error = seen.failed.get(row) or InternalError("it was worked on, and left no complete record")
         failure = _failure(seen, planned, error)
         return replace(known, state=State.FAILED, new=not seen.was(row, State.FAILED), failure=failure)
-    known = replace(known, build=new.id)
+    if not why and new.id != known.baseline:
+        why = "it was not in the registry, and its image was not here any more"
+    known = replace(known, build=new.id, why=why)
     known = _compared(known, old, new, seen.margins) if why else known
     return published(known, seen.pushed[row]) if row in seen.pushed else known
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rows import LOCK, ROOT
 from test_cli import call
 
-from stackwright import record
+from stackwright import record, session
 from stackwright.errors import InternalError, PublishError, StackwrightError
 from stackwright.model import Lock
 from stackwright.nightly import night, report
@@ -26,6 +26,7 @@ from stackwright.pipeline import checks_digest
 from stackwright.project import Project, cells, plan
 from stackwright.record import Status
 from stackwright.runner import Completed, Runner
+from stackwright.session import Session
 
 ROWS = 1000
 ARCHES = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0")
@@ -170,6 +171,31 @@ def test_a_summary_is_no_larger_than_a_service_shows(thousand: Project) -> None:
     assert said.endswith("\n**More of it is in the file morning.md of the artifacts.**\n")
     assert {len(line) for line in said.splitlines() if line.startswith("- **row")} == {1158}
     assert (thousand.out / "report" / "morning.md").stat().st_size > 2**20
+
+
+@pytest.mark.parametrize("image_is_gone", [True, False])
+def test_a_row_that_was_built_again_only_to_be_published_is_told_as_rebuilt(
+    image_is_gone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a fresh machine of CI, after a night whose registry was away."""
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path)
+    proven(project)
+    work(project)
+
+    def made_again(*arguments: object, **options: object) -> Session:
+        if image_is_gone:
+            for old in record.load_all(project.records).records:
+                later = replace(old, started="2100-01-01T02:00:00Z", finished="2100-01-01T02:10:00Z")
+                record.write(later, project.records)
+        return Session(records=())
+
+    monkeypatch.setattr(session, "work_rows", made_again)
+    pushed = Pushed(reference="r/a@1", digest="1", tags=("t",), sent_bytes=1, present_bytes=2)
+    publisher = night.Publisher(place="r/a", push=lambda rows: {row.stack.id: pushed for row in rows})
+    morning = work(project, publisher=publisher)
+    told = {(row.state, "not in the registry" in row.why) for row in morning.rows}
+    assert told == {(State.REBUILT, True) if image_is_gone else (State.UNCHANGED, False)}
+    assert all(row.pushed for row in morning.rows)
 
 
 def test_what_keeps_all_rows_from_the_registry_is_told_of_each_and_ends_no_night(tmp_path: Path) -> None:
