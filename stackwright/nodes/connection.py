@@ -88,10 +88,15 @@ def _silence() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def engines(client: Client) -> tuple[str, ...]:
-    """Addresses of the workers that have an engine."""
+def engines(client: Client, *more: str) -> tuple[str, ...]:
+    """Addresses of the workers that have an engine, and of each other resource one as well."""
     workers: dict[str, dict[str, Any]] = client.scheduler_info(n_workers=-1).get("workers", {})
-    return tuple(name for name, one in workers.items() if one.get("resources", {}).get(ENGINE, 0) >= 1)
+    needs = (ENGINE, *more)
+    return tuple(
+        name
+        for name, one in workers.items()
+        if all(one.get("resources", {}).get(need, 0) >= 1 for need in needs)
+    )
 
 
 def _wait(client: Client, address: Address, means: Means) -> None:

@@ -7,7 +7,7 @@ becomes of the scheduler, and a row that has one is not done again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ from stackwright import pipeline, record, session
 from stackwright.cache import Cache
 from stackwright.compression import Compression
 from stackwright.display import Display
-from stackwright.errors import InternalError, NodesError, StackwrightError
+from stackwright.errors import InternalError, NodesError, StackwrightError, UsageError
 from stackwright.nodes import worker
 from stackwright.nodes.address import Address
 from stackwright.nodes.connection import ENGINE, GPU, Means, connected, engines, replace_lost
@@ -70,6 +70,8 @@ def work_rows(
     ]
     if not rows:
         return session.ended(project, plan, {})
+    on_gpu = frozenset(row.stack.id for row in rows if gpu and row.stack.test_on_gpu)
+    _require_gpu(address, on_gpu)
     folder = project.out / "cluster"
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -90,12 +92,20 @@ def work_rows(
             _check(client, shared)
             client.subscribe_topic(shared.topic, lambda event: _told(display, event))
             run = _Run(
-                client=client, shared=shared, wanted=wanted, rows=rows, jobs=means.jobs, display=display
-            )
+                client=client, shared=shared, wanted=wanted, rows=rows, on_gpu=on_gpu, jobs=means.jobs,
+                display=display,
+            )  # fmt: skip
             failed = run.all(give_up=ALONE if address.kind != "slurm" else None)
     finally:
         token.unlink()
     return session.ended(project, plan, failed)
+
+
+def _require_gpu(address: Address, on_gpu: Collection[str]) -> None:
+    """UsageError where rows that are tested on a GPU would wait for a host that is not named."""
+    if on_gpu and address.kind == "ssh" and not any(host.gpus for host in address.hosts):
+        hint = "write gpus=N after a host that has some, or leave out --gpu"
+        raise UsageError(f"--gpu: no host has a GPU, and {min(on_gpu)} is tested on one", hint=hint)
 
 
 def _told(display: Display, event: tuple[float, Any]) -> None:
@@ -122,12 +132,14 @@ def _check(client: Client, shared: Shared) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """Names are those of the graph: a row's id, a base image's name, or a piece's identity."""
+    """Names are those of the graph: a row's id, a base image's name, or a piece's identity. ``on_gpu`` are
+    the rows that only a worker with a GPU can do."""
 
     client: Client
     shared: Shared
     wanted: tuple[Phase, ...]
     rows: list[Planned]
+    on_gpu: frozenset[str]
     jobs: int
     display: Display
     ready: dict[str, str] = field(default_factory=dict)
@@ -151,7 +163,7 @@ class _Run:
                     self._take(name, future)
                     graph.done(name)
                     self.ended.add(name)
-                seen = time.monotonic() if done else self._look(seen, give_up)
+                seen = time.monotonic() if done else self._look(seen, give_up, running.values())
         except (CancelledError, NodesError) as end:  # Dask cancels what it cannot follow any more
             cause = end.cause if isinstance(end, NodesError) else "the scheduler is gone"
             lost = NodesError(f"{cause}; what the nodes had finished is recorded", hint=NEXT)
@@ -182,7 +194,7 @@ class _Run:
         return start, graph
 
     def _row(self, row: Planned, own: Iterable[str]) -> Future[Any]:
-        needs = {GPU: 1} if self.shared.gpu and row.stack.test_on_gpu else {}
+        needs = {GPU: 1} if row.stack.id in self.on_gpu else {}
         return self._submit(row.stack.id, worker.work, self._task(row, own), needs=needs)
 
     def _piece(self, row: Planned, piece: Piece) -> Future[Any]:
@@ -218,14 +230,19 @@ class _Run:
         elif wrong:
             self.display.say(f"not shared: {wrong}")
 
-    def _look(self, seen: float, give_up: float | None) -> float:
-        """Since when there is someone to work. NodesError when nobody came back."""
+    def _look(self, seen: float, give_up: float | None, running: Collection[str]) -> float:
+        """Since when there is someone to work. NodesError when nobody came back.
+
+        Dask lets a row wait for a resource that no worker has, without a word and for ever.
+        """
         now = time.monotonic()
-        if engines(self.client):
+        more = (GPU,) if running and self.on_gpu.issuperset(running) else ()
+        if engines(self.client, *more):
             return now
-        self.display.say(f"no worker with the resource {ENGINE} is left; waiting for one")
+        wanted = " and ".join((ENGINE, *more))
+        self.display.say(f"no worker with the resource {wanted} is left; waiting for one")
         if give_up and now - seen > give_up:
-            raise NodesError(f"no worker for {give_up / 60:.0f} minutes")
+            raise NodesError(f"no worker with the resource {wanted} for {give_up / 60:.0f} minutes")
         return seen
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from stackwright.cache import Cache, options
 from stackwright.ci.instructions import instructions
-from stackwright.errors import UsageError
+from stackwright.display import Display
+from stackwright.errors import NodesError, UsageError
 from stackwright.model import Recipe
+from stackwright.nodes import session
 from stackwright.nodes.address import Host, address
 from stackwright.nodes.pieces import Piece, cut, pieces
 from stackwright.project import Project, cells, plan
@@ -124,3 +130,48 @@ def test_a_cache_names_a_stage_by_what_it_is_of() -> None:
     one, other = (made.stage("abc", (("BASE_IMAGE", f"{base}{end}"),)) for end in ("", "2"))
     assert one != other
     assert options([one]) == ("--cache-from", f"type=registry,ref={one}")
+
+
+# -- rows that wait for a GPU ----------------------------------------------------------------------
+
+
+class Workers:
+    """What a scheduler says of its workers: the resources of each."""
+
+    def __init__(self, *resources: dict[str, float]) -> None:
+        self._workers = {f"tcp://node{number}:1": {"resources": one} for number, one in enumerate(resources)}
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        return {"workers": self._workers}
+
+
+def looked(*resources: dict[str, float], running: tuple[str, ...], said: io.StringIO) -> float:
+    """When someone was last there to work on what runs, from now; before, it was long ago."""
+    nodes: Any = Workers(*resources)
+    shared: Any = None
+    run = session._Run(
+        client=nodes, shared=shared, wanted=(), rows=[], on_gpu=frozenset({"with-gpu"}), jobs=1,
+        display=Display(Console(file=said, width=200)),
+    )  # fmt: skip
+    return run._look(time.monotonic() - 601, 600.0, running) - time.monotonic()
+
+
+def test_a_row_that_waits_for_a_gpu_that_no_worker_has_ends_the_run() -> None:
+    """Dask would let it wait for ever."""
+    engine, said = {"engine": 1.0}, io.StringIO()
+    assert looked(engine, running=("with-gpu", "other"), said=said) > -1, "the other one has a worker"
+    assert looked(engine, {**engine, "GPU": 1.0}, running=("with-gpu",), said=said) > -1
+    assert said.getvalue() == ""
+    with pytest.raises(NodesError, match="no worker with the resource engine and GPU for 10 minutes"):
+        looked(engine, running=("with-gpu",), said=said)
+    assert "engine and GPU is left; waiting for one" in said.getvalue()
+
+
+def test_hosts_without_a_gpu_are_refused_at_once_where_a_row_needs_one(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.txt"
+    path.write_text("node1\nnode2\n")
+    with pytest.raises(UsageError, match="no host has a GPU, and a-row is tested on one"):
+        session._require_gpu(address(f"ssh:{path}"), ("a-row",))
+    session._require_gpu(address(f"ssh:{path}"), ())
+    path.write_text("node1\nnode2 gpus=1\n")
+    session._require_gpu(address(f"ssh:{path}"), ("a-row",))
