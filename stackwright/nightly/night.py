@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from stackwright import history, history_nights, lock, session
-from stackwright.errors import InternalError, LockError, StackwrightError
+from stackwright.errors import InternalError, LockError, RecordError, StackwrightError
 from stackwright.files import held, replace_file
 from stackwright.history import Build
 from stackwright.history_nights import Run
@@ -89,6 +90,7 @@ def work(project: Project, order: Order, *, history_path: Path, runner: Runner, 
     """A night from beginning to end. What a row meets is part of the answer, and never ends the night."""
     nightly = project.out / "nightly"
     with (
+        _writing(nightly),
         held(nightly / ".lock", lambda: console.print("another night is at work; waiting for it")),
         history.opened(history_path) as db,
     ):
@@ -99,6 +101,17 @@ def work(project: Project, order: Order, *, history_path: Path, runner: Runner, 
         )  # fmt: skip
         night = Night(project=project, order=order, runner=runner, console=console, db=db, run=run)
         return _work(night)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """A full disk, or a folder of somebody else, is no defect of ours."""
+    try:
+        yield
+    except OSError as error:
+        hint = "check the disk, and who may write there; ./build.py history morning prints what was noted"
+        cause = f"cannot be written: {error.strerror or error}"
+        raise RecordError(cause, place=str(error.filename or folder), hint=hint) from error
 
 
 def _work(night: Night) -> Morning:

@@ -16,7 +16,7 @@ from rows import LOCK, ROOT
 from test_cli import call
 
 from stackwright import record, session
-from stackwright.errors import InternalError, PublishError, StackwrightError
+from stackwright.errors import InternalError, PublishError, RecordError, StackwrightError
 from stackwright.model import Lock
 from stackwright.nightly import night, report
 from stackwright.nightly.morning import Failure, Morning, Pushed, State
@@ -155,6 +155,16 @@ def test_the_command_says_it_in_text_json_and_a_summary(
     assert "### Unchanged" in (tmp_path / "summary.md").read_text()
     (folder,) = (tmp_path / "nightly").glob("2*")
     assert {path.name for path in folder.iterdir()} == {"morning.json", "morning.md", "morning.txt"}
+
+
+def test_where_nothing_can_be_written_that_is_said_and_is_no_defect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    code, _, err = call(capsys, "--out", str(tmp_path / "file" / "out"), "nightly", "--locked")
+    assert code == RecordError.exit_code
+    assert "cannot be written: Not a directory" in err
+    assert "next: check the disk" in err
 
 
 def test_a_summary_is_no_larger_than_a_service_shows(thousand: Project) -> None:
