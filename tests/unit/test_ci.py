@@ -143,6 +143,14 @@ def test_every_workflow_has_a_concurrency_group() -> None:
     assert all(workflow(path.name)["concurrency"]["group"] for path in WORKFLOWS)
 
 
+def test_what_a_job_has_made_is_kept_when_its_timeout_cancels_it() -> None:
+    """The job that works on rows has logs, and the one that publishes knows which tags it moved."""
+    for name in ("shard", "gpu", "publish"):
+        last = workflow("nightly.yml")["jobs"][name]["steps"][-1]
+        assert last["uses"].startswith("actions/upload-artifact@")
+        assert last["if"] == "always()", name
+
+
 def test_no_expression_is_put_into_a_command() -> None:
     assert [step["run"] for step in steps() if "${{" in step.get("run", "")] == []
 
