@@ -42,6 +42,7 @@ class Seen:
     """
 
     project: Project
+    started: str
     db: sqlite3.Connection
     phases: tuple[Phase, ...]
     margins: Margins
@@ -132,12 +133,14 @@ def _worked(seen: Seen, planned: Planned) -> RowNight:
     if not why and new.id != known.baseline:
         why = "it was not in the registry, and its image was not here any more"
     known = replace(known, build=new.id, why=why)
-    known = _compared(known, old, new, seen.margins) if why else known
+    known = _compared(known, old, new, seen) if why else known
     return published(known, seen.pushed[row]) if row in seen.pushed else known
 
 
-def _compared(known: RowNight, old: Build | None, new: Build, margins: Margins) -> RowNight:
-    if old and new.finished <= old.finished:
+def _compared(known: RowNight, old: Build | None, new: Build, seen: Seen) -> RowNight:
+    """That it is older than what it replaces says little alone: a clock may have been set back since."""
+    margins = seen.margins
+    if old and new.finished <= old.finished and new.finished < seen.started:
         note = "it is again what it was before: that image was proven then, and nothing was built"
         return replace(known, state=State.REBUILT, notes=(note,), differences=differences(old, new, margins))
     elsewhere = old is not None and old.host != new.host

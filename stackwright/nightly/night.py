@@ -127,8 +127,9 @@ def _work(night: Night) -> Morning:
     history.take_records(db, project.records)
     pushed = _publish(night, [row for row in planned.rows if row.stack.id not in failed])
     seen = Seen(
-        project=project, db=db, phases=order.phases, margins=order.margins, compared=compared, before=before,
-        answers=answers, unresolved=unresolved, failed=failed, pushed=pushed,
+        project=project, started=night.run.started, db=db, phases=order.phases, margins=order.margins,
+        compared=compared, before=before, answers=answers, unresolved=unresolved, failed=failed,
+        pushed=pushed,
     )  # fmt: skip
     rows = judge.rows(seen, planned, [cell.id for cell in order.cells])
     gone = judge.gone(before, order.cells) if order.whole else ()

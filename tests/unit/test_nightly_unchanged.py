@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -206,6 +207,27 @@ def test_a_row_that_was_built_again_only_to_be_published_is_told_as_rebuilt(
     told = {(row.state, "not in the registry" in row.why) for row in morning.rows}
     assert told == {(State.REBUILT, True) if image_is_gone else (State.UNCHANGED, False)}
     assert all(row.pushed for row in morning.rows)
+
+
+def test_what_was_built_after_a_clock_was_set_back_is_not_told_as_an_image_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path)
+    for row in plan(project, cells(project)).rows:
+        ahead = {"started": "2100-01-01T02:00:00Z", "finished": "2100-01-01T02:10:00Z"}
+        record.write(built(row=row.stack.id, key="d" * 64, status=Status.COMPLETE, **ahead), project.records)
+
+    def made(*arguments: object, **options: object) -> Session:
+        now = record.utc(datetime.now(UTC))
+        for row in plan(project, cells(project)).rows:
+            new = built(row=row.stack.id, key=row.recipe.key, status=Status.COMPLETE)
+            record.write(replace(new, started=now, finished=now), project.records)
+        return Session(records=())
+
+    monkeypatch.setattr(session, "work_rows", made)
+    morning = work(project)
+    assert {row.state for row in morning.rows} == {State.REBUILT}
+    assert "nothing was built" not in text(morning)
 
 
 def test_what_keeps_all_rows_from_the_registry_is_told_of_each_and_ends_no_night(tmp_path: Path) -> None:
