@@ -151,6 +151,16 @@ def test_what_a_job_has_made_is_kept_when_its_timeout_cancels_it() -> None:
         assert last["if"] == "always()", name
 
 
+def test_a_machine_that_goes_on_keeps_no_login_and_may_have_the_builder_already() -> None:
+    """Shards run where STACKWRIGHT_RUNNER says, which may be a machine of the site, night after night."""
+    for name in ("shard", "gpu"):
+        made = workflow("nightly.yml")["jobs"][name]["steps"]
+        (left,) = [step for step in made if step.get("run", "").startswith("docker logout ")]
+        assert left["if"] == "always()", name
+    (builder,) = [step["run"] for step in steps() if "buildx create" in step.get("run", "")]
+    assert builder.startswith("docker buildx inspect shard || ")
+
+
 def test_no_expression_is_put_into_a_command() -> None:
     assert [step["run"] for step in steps() if "${{" in step.get("run", "")] == []
 
