@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,9 @@ from stackwright.project import Plan, Planned, Project, plan, sources
 from stackwright.record import Phase, utc
 from stackwright.runner import Runner
 
+NOT_WRITABLE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOTDIR}
+)
 PHASES = (Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER)
 
 
@@ -109,6 +113,8 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno not in NOT_WRITABLE:
+            raise
         hint = "check the disk, and who may write there; ./build.py history morning prints what was noted"
         cause = f"cannot be written: {error.strerror or error}"
         raise RecordError(cause, place=str(error.filename or folder), hint=hint) from error
