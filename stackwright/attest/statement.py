@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """``content`` is the envelope's file, ``payload`` the statement's bytes, both as they were found."""
+    """``payload`` is the statement's bytes, ``content`` an envelope with them and nothing else."""
 
     content: bytes
     payload: bytes
@@ -88,7 +88,11 @@ def enclose(payload: bytes, *, signature: str, keyid: str) -> bytes:
 
 
 def open_envelope(content: bytes, place: str) -> Envelope:
-    """AttestError where it is none, or one of something else. The signature is not looked at here."""
+    """AttestError where it is none, or one of something else. The signature is not looked at here.
+
+    Who checks the signature gets what was read here, written anew: Go takes "Payload" for "payload" as well,
+    so of a file that has both cosign would check one statement, and we would believe the other.
+    """
     document = json_object(content, place)
     if document.get("payloadType") != PAYLOAD:
         raise AttestError(f"an envelope of {document.get('payloadType')!r}, not of a statement", place=place)
@@ -99,8 +103,13 @@ def open_envelope(content: bytes, place: str) -> Envelope:
         payload = base64.b64decode(str(document.get("payload")), validate=True)
     except (binascii.Error, ValueError) as error:
         raise AttestError("the envelope's payload is not base64", place=place) from error
-    keyids = (one.get("keyid") for one in signatures if isinstance(one, dict))
-    return Envelope(content=content, payload=payload, keyids=tuple(map(str, keyids)))
+    kept = [
+        {name: one[name] for name in ("keyid", "sig") if isinstance(one.get(name), str)}
+        for one in signatures if isinstance(one, dict)
+    ]  # fmt: skip
+    read = {"payloadType": PAYLOAD, "payload": base64.b64encode(payload).decode(), "signatures": kept}
+    keyids = tuple(one["keyid"] for one in kept if "keyid" in one)
+    return Envelope(content=json.dumps(read).encode(), payload=payload, keyids=keyids)
 
 
 def read(payload: bytes, place: str) -> Statement:

@@ -56,6 +56,17 @@ def a_changed_statement(one: Tampered) -> None:
     one.change_envelope(Kind.VERDICT, change)
 
 
+def two_statements_in_one_envelope(one: Tampered) -> None:
+    """Go's JSON, and so cosign, takes the last of "payload" and "Payload": the one that was signed."""
+
+    def change(envelope: dict[str, Any]) -> None:
+        signed = base64.b64decode(envelope["payload"])
+        envelope["Payload"] = envelope["payload"]
+        envelope["payload"] = base64.b64encode(signed.replace(b"PASSED", b"passed")).decode()
+
+    one.change_envelope(Kind.VERDICT, change)
+
+
 def no_sbom(one: Tampered) -> None:
     one.remove(Kind.SBOM)
 
@@ -131,6 +142,7 @@ TAMPERINGS: dict[Callable[[Tampered], None], str] = {
     other_labels: "the image's configuration: was changed",
     another_manifest_under_the_digest: "manifest.*: was changed",
     a_changed_statement: "the verdict: changed since it was signed",
+    two_statements_in_one_envelope: "the verdict: changed since it was signed",
     no_sbom: "no sbom is attached",
     nothing_attached: "nothing is attached to the image",
     failed_check: "the verdict: the check .* failed: it is broken",

@@ -193,6 +193,16 @@ def test_the_encoding_is_that_of_the_specification() -> None:
     assert statement.to_be_signed(b"hello world") == b"DSSEv1 28 application/vnd.in-toto+json 11 hello world"
 
 
+def test_who_checks_the_signature_sees_no_other_statement_than_who_reads_it() -> None:
+    """Go's JSON does not tell "Payload" from "payload", and takes the last of them."""
+    another = base64.b64encode(b"what was really signed").decode()
+    opened = statement.open_envelope(envelope(Payload=another, PAYLOADTYPE="x"), "x")
+    document = json.loads(opened.content)
+    assert set(document) == {"payloadType", "payload", "signatures"}
+    assert base64.b64decode(document["payload"]) == opened.payload
+    assert statement.read(opened.payload, "x").predicate == {"result": "PASSED"}
+
+
 @pytest.mark.parametrize(
     ("content", "cause"),
     [
