@@ -17,7 +17,7 @@ from stackwright.attest.layout import Layout
 from stackwright.attest.tools import ran
 from stackwright.engines.made import last_line
 from stackwright.engines.oci import Tool
-from stackwright.errors import AttestError, PublishError, UsageError
+from stackwright.errors import AttestError, PublishError, StackwrightError, UsageError
 from stackwright.host import Site
 from stackwright.passing import PASSING
 from stackwright.runner import Completed
@@ -88,9 +88,6 @@ class Access:
             how = ("--concurrency", "1", "--no-tty", *plain, *recursive)
             words = ("copy", *how, "--to-oci-layout", reference, f"{folder}:{COPIED}")
             done = self._run(*words, folders=(folder,))
-            if not done.ok and "mismatch" in done.stderr:
-                cause = f"the registry gives what its digest does not stand for: {last_line(done)}"
-                raise AttestError(cause, place=reference, hint="publish the image again")
             if not done.ok:
                 raise _failure(done, reference, "read")
         return Layout(folder=folder)
@@ -168,7 +165,10 @@ CAUSES = (
 """What oras says, seen with oras 1.2 before docker-registry 2.8. "Not found" it says of words as well."""
 
 
-def _failure(done: Completed, reference: str, doing: str) -> PublishError:
+def _failure(done: Completed, reference: str, doing: str) -> StackwrightError:
+    if "mismatch" in done.stderr:
+        cause = f"the registry gives what its digest does not stand for: {last_line(done)}"
+        return AttestError(cause, place=reference, hint="publish the image again")
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error")]
     said = (errors or [last_line(done)])[0]
     for pattern, cause, hint in CAUSES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ LIMIT = 64 * 2**20
 """Bytes of a blob that is read as a whole; layers are only hashed."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+SEVERAL = "an index of several images"
 COPY = "copy the image again, with all that refers to it: oras copy -r"
 
 
@@ -45,10 +46,15 @@ class Manifest:
 class Layout:
     folder: Path
 
+    def entries(self) -> tuple[Mapping[str, Any], ...]:
+        """Those of index.json itself."""
+        index = json_object(_read(self.folder / "index.json", str(self.folder)), f"{self.folder}/index.json")
+        listed = index.get("manifests")
+        return tuple(one for one in listed if isinstance(one, dict)) if isinstance(listed, list) else ()
+
     def descriptors(self) -> tuple[Mapping[str, Any], ...]:
         """Those of index.json, and of the indexes of referrers that it names (the tag schema's)."""
-        index = json_object(_read(self.folder / "index.json", str(self.folder)), f"{self.folder}/index.json")
-        return tuple(self._flat(index, 0))
+        return tuple(self._flat({"manifests": list(self.entries())}, 0))
 
     def _flat(self, index: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
         listed = index.get("manifests")
@@ -112,23 +118,29 @@ def split(reference: str) -> tuple[Path | None, str]:
 
 
 def image_of(layout: Layout, wanted: str = "") -> str:
-    """The digest of the one image in it, or of that with the tag or digest ``wanted``."""
-    images = {
-        str(one["digest"]): one
-        for one in layout.descriptors()
-        if one.get("mediaType") in MANIFESTS and _is_image(layout, str(one.get("digest")))
-    }
-    if wanted:
-        named = [digest for digest, one in images.items() if wanted in (digest, _tag(one))]
-        if len(named) != 1:
-            raise AttestError(
-                f"no image {wanted!r} in it", place=str(layout.folder), hint=f"{_names(images)}"
-            )
+    """The digest of the one image in it, or of that with the tag or digest ``wanted``.
+
+    A tag is what index.json itself says. An index that it names was written by whoever may write to the
+    registry, and could call a signed image by the tag that leads others to another one.
+    """
+    images: dict[str, list[str]] = {}
+    for one in layout.entries():
+        if one.get("mediaType") in MANIFESTS and _is_image(layout, str(one.get("digest"))):
+            images.setdefault(str(one["digest"]), []).append(_tag(one))
+    named = [digest for digest, tags in images.items() if not wanted or wanted in (digest, *tags)]
+    if len(named) == 1:
         return named[0]
-    if len(images) != 1:
-        hint = f"name one of them: FOLDER:TAG or FOLDER@DIGEST; {_names(images)}"
-        raise AttestError(f"{len(images)} images are in it", place=str(layout.folder), hint=hint)
-    return next(iter(images))
+    place, hint = str(layout.folder), _names(images)
+    if wanted:
+        cause = SEVERAL if _is_index(layout, wanted) else f"no image {wanted!r} in it"
+        raise AttestError(cause, place=place, hint=hint)
+    hint = f"name one of them: FOLDER:TAG or FOLDER@DIGEST; {hint}"
+    raise AttestError(f"{len(images)} images are in it", place=place, hint=hint)
+
+
+def _is_index(layout: Layout, wanted: str) -> bool:
+    indexes = (one for one in layout.entries() if one.get("mediaType") in INDEXES)
+    return any(wanted in (one.get("digest"), _tag(one)) for one in indexes)
 
 
 def _is_image(layout: Layout, digest: str) -> bool:
@@ -140,8 +152,9 @@ def _tag(described: Mapping[str, Any]) -> str:
     return str(annotations.get(TAG, "")) if isinstance(annotations, dict) else ""
 
 
-def _names(images: Mapping[str, Mapping[str, Any]]) -> str:
-    return "it has " + (", ".join(_tag(one) or digest for digest, one in images.items()) or "none")
+def _names(images: Mapping[str, Sequence[str]]) -> str:
+    names = (", ".join(filter(None, tags)) or digest for digest, tags in images.items())
+    return "it has " + (", ".join(names) or "none")
 
 
 def _read(path: Path, what: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from stackwright.attest import access, layout
 from stackwright.attest.access import Access
+from stackwright.attest.jsons import json_object
 from stackwright.attest.layout import Layout
 from stackwright.engines.oci import Tool
 from stackwright.errors import AttestError, UsageError
@@ -42,11 +44,20 @@ def opened(
         own = here.registry if here.registry and here.registry.host == match["host"] else None
         ca, plain = (own.ca, own.plain or plain) if own else (None, plain)
         with access.to_registry(reference, here, oras(), say=say, ca=ca, plain=plain) as registry:
-            found = _copied(registry, reference, target)
+            found = _copied(registry, _pinned(registry, reference), target)
         image = layout.image_of(found, access.COPIED)
         if match["digest"] not in (None, image):
             raise AttestError(f"the registry gives another image, {image}", place=reference)
         yield found, image
+
+
+def _pinned(registry: Access, reference: str) -> str:
+    """By its digest. AttestError where that is of several images, before GBs of all of them are copied."""
+    content = registry.manifest(reference)
+    if "manifests" in json_object(content, reference):
+        hint = f"name one of them, {access.pinned(reference, 'sha256:…')}: oras manifest fetch shows them"
+        raise AttestError(layout.SEVERAL, place=reference, hint=hint)
+    return access.pinned(reference, f"sha256:{hashlib.sha256(content).hexdigest()}")
 
 
 def _copied(registry: Access, reference: str, target: Path) -> Layout:

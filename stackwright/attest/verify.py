@@ -18,7 +18,7 @@ from stackwright import record as records
 from stackwright.attest import provenance, sbom, signing, statement
 from stackwright.attest.jsons import json_object
 from stackwright.attest.keys import PublicKey
-from stackwright.attest.layout import INDEXES, MANIFESTS, Layout, Manifest
+from stackwright.attest.layout import INDEXES, MANIFESTS, SEVERAL, Layout, Manifest
 from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind, Statement
 from stackwright.engines.oci import Tool
 from stackwright.errors import AttestError
@@ -106,7 +106,7 @@ def _contents(layout: Layout, manifest: Manifest) -> tuple[Mapping[str, Any], in
     """The configuration, and the bytes of all layers, each blob held to its digest and size."""
     document = manifest.document
     if document.get("mediaType") in INDEXES or "manifests" in document:
-        raise AttestError("an index of several images", place=manifest.digest, hint="name one of them")
+        raise AttestError(SEVERAL, place=manifest.digest, hint="name one of them")
     layers, config = document.get("layers"), document.get("config")
     if document.get("mediaType", MANIFESTS[0]) not in MANIFESTS or not isinstance(layers, list) or not config:
         raise AttestError("not the manifest of an image", place=manifest.digest)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import image_facts
 import jsonschema
@@ -20,13 +21,16 @@ from cyclonedx import schema
 from referencing import Registry, Resource
 
 from stackwright import record, render
-from stackwright.attest import access, layout, provenance, sbom, statement
+from stackwright.attest import access, layout, provenance, sbom, source, statement
 from stackwright.attest.keys import PublicKey
 from stackwright.attest.statement import Kind
+from stackwright.engines.oci import Tool
 from stackwright.errors import AttestError, UsageError
 from stackwright.found import found
+from stackwright.host import Site
 from stackwright.model import Outcome
 from stackwright.record import Record
+from stackwright.runner import Completed, Runner
 
 IMAGE = f"sha256:{'1' * 64}"
 STACK = rows.stack(patches=("cxx17.patch",))
@@ -279,6 +283,67 @@ def test_a_folder_is_named_with_a_tag_or_a_digest_or_alone(tmp_path: Path) -> No
     assert layout.split(f"{tmp_path}:1") == (tmp_path, "1")
     assert layout.split(f"{tmp_path}@{IMAGE}") == (tmp_path, IMAGE)
     assert layout.split("host/name:1") == (None, "")
+
+
+def written(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """Into a folder in the OCI layout; its descriptor."""
+    content = json.dumps(document).encode()
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    blobs = folder / "blobs" / "sha256"
+    blobs.mkdir(parents=True, exist_ok=True)
+    (blobs / digest.removeprefix("sha256:")).write_bytes(content)
+    kind = (layout.INDEXES if "manifests" in document else layout.MANIFESTS)[0]
+    return {"mediaType": kind, "digest": digest, "size": len(content)}
+
+
+def called(described: dict[str, Any], tag: str) -> dict[str, Any]:
+    return {**described, "annotations": {layout.TAG: tag}}
+
+
+def test_an_index_of_somebody_else_gives_no_image_its_tag(tmp_path: Path) -> None:
+    """Docker finds the other one under that tag, by its platform."""
+    good, other = (written(tmp_path, {"layers": [name]}) for name in ("good", "other"))
+    inner = written(tmp_path, {"manifests": [called(good, "verified")]})
+    outer = written(tmp_path, {"manifests": [other, inner]})
+    top = [called(outer, "verified"), other, good, inner]  # as oras writes it: only the first has a tag
+    (tmp_path / "index.json").write_text(json.dumps({"manifests": top}))
+    folder = layout.Layout(folder=tmp_path)
+    with pytest.raises(AttestError, match="an index of several images"):
+        layout.image_of(folder, "verified")
+    assert layout.image_of(folder, good["digest"]) == good["digest"]
+
+
+def test_an_image_may_have_two_tags(tmp_path: Path) -> None:
+    image, other = (written(tmp_path, {"layers": [name]}) for name in ("image", "other"))
+    top = [called(image, "1"), called(image, "latest"), called(other, "2")]
+    (tmp_path / "index.json").write_text(json.dumps({"manifests": top}))
+    folder = layout.Layout(folder=tmp_path)
+    assert layout.image_of(folder, "1") == layout.image_of(folder, "latest") == image["digest"]
+    with pytest.raises(AttestError, match="2 images are in it") as caught:
+        layout.image_of(folder)
+    assert "1, latest, 2" in caught.value.hint
+
+
+def test_several_images_are_refused_before_they_are_copied(tmp_path: Path) -> None:
+    """The tag for all rows leads to such an index, and its images have hundreds of GB."""
+    seen: list[str] = []
+
+    def oras(argv: list[str | Path], **_: object) -> Completed:
+        seen.append(str(argv[1]))
+        Path(argv[argv.index("--output") + 1]).write_text('{"manifests": []}')
+        return Completed(argv=(), returncode=0, stdout="", stderr="")
+
+    tool = Tool(name="oras", runner=cast("Runner", oras))
+    site = Site(mirror=None, ca=None, pip=(), proxies=())
+    with (
+        pytest.raises(AttestError, match="an index of several images") as caught,
+        source.opened(
+            "host.example/hpc:all", site=lambda: site, oras=lambda: tool, say=print, keep=tmp_path / "kept"
+        ),
+    ):
+        pass
+    assert seen == ["manifest"] and not (tmp_path / "kept").exists()
+    assert "host.example/hpc@sha256:" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["name", "host/Name:1", "host/name:1 --x", "-x/y", "host/name@sha256:1", ""])
