@@ -102,8 +102,8 @@ def work(folder: Path, say: Callable[[str], None]) -> None:
                 registry.put_manifest(one.repository, one.tag, manifest)
                 done.append(one)
         except PublishError as error:
-            if not error.away:  # else the journal is finished when it is back
-                _back(registry, done, say)
+            # Else it is finished by the next one: a set that is half of today has to be told of somewhere.
+            if not error.away and _back(registry, done, say):
                 path.unlink()
             raise
         path.unlink()
@@ -132,14 +132,18 @@ def _standing(
     return tuple(left), tuple(manifests)
 
 
-def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> None:
-    """A tag that was not there before cannot be taken away: a registry deletes images, not tags."""
-    for one in reversed(done):
+def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> bool:
+    """Whether all are. One that was not there before cannot be: a registry deletes images, not tags."""
+    ahead = [one for one in reversed(done) if one.before]
+    for one in tuple(ahead):
         with contextlib.suppress(PublishError):
-            before = registry.manifest(one.repository, one.before) if one.before else None
-            if before:
+            if before := registry.manifest(one.repository, one.before):
                 registry.put_manifest(one.repository, one.tag, before)
                 say(f"{one.repository}:{one.tag} was moved back")
+                ahead.remove(one)
+    for one in ahead:
+        say(f"{one.repository}:{one.tag} could not be moved back; the next publish goes on with the others")
+    return not ahead
 
 
 def _read(path: Path) -> Journal:

@@ -1,0 +1,69 @@
+"""What becomes of the journal of moving tags, with a registry of a few lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackwright.atomic import publish
+from stackwright.errors import PublishError
+from stackwright.publish import moving
+from stackwright.publish.moving import JOURNAL, Journal, Move
+from stackwright.publish.registry import Access, Manifest
+
+OLD, NEW = (Manifest(content=text, media_type="x") for text in (b"old", b"new"))
+
+
+class Small:
+    """``refuses``: tags that it does not take, each with the digest that they would lead to."""
+
+    def __init__(self, **tags: str) -> None:
+        self.tags = tags
+        self.refuses: set[tuple[str, str]] = set()
+
+    def digest_of(self, repository: str, tag: str) -> str | None:
+        return self.tags.get(tag)
+
+    def manifest(self, repository: str, digest: str) -> Manifest | None:
+        return next((one for one in (OLD, NEW) if one.digest == digest), None)
+
+    def put_manifest(self, repository: str, tag: str, manifest: Manifest) -> None:
+        if (tag, manifest.digest) in self.refuses:
+            raise PublishError("the registry's disk is full (507)")
+        self.tags[tag] = manifest.digest
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Small:
+    """Two tags of yesterday, that a journal is to move."""
+    small = Small(one=OLD.digest, two=OLD.digest)
+    monkeypatch.setattr(moving, "Registry", lambda access, say: small)
+    moves = (Move(repository="hpc", tag=tag, before=OLD.digest, after=NEW.digest) for tag in small.tags)
+    journal = Journal(access=Access(host="registry.example"), moves=tuple(moves))
+    publish(moving._ADAPTER.dump_json(journal, exclude=moving.WITHOUT), tmp_path / JOURNAL)
+    return small
+
+
+def test_a_tag_that_is_refused_takes_the_others_back_and_the_journal_with_them(
+    registry: Small, tmp_path: Path
+) -> None:
+    registry.refuses = {("two", NEW.digest)}
+    with pytest.raises(PublishError, match="disk is full"):
+        moving.work(tmp_path, print)
+    assert registry.tags == {"one": OLD.digest, "two": OLD.digest}
+    assert not (tmp_path / JOURNAL).exists()
+
+
+def test_where_they_cannot_be_taken_back_the_next_one_goes_on(registry: Small, tmp_path: Path) -> None:
+    """A full disk takes no tag at all, neither today's nor yesterday's."""
+    registry.refuses = {("two", NEW.digest), ("one", OLD.digest)}
+    said: list[str] = []
+    with pytest.raises(PublishError, match="disk is full"):
+        moving.work(tmp_path, said.append)
+    assert registry.tags == {"one": NEW.digest, "two": OLD.digest}
+    assert said == ["hpc:one could not be moved back; the next publish goes on with the others"]
+    registry.refuses = set()
+    moving.work(tmp_path, print)
+    assert registry.tags == {"one": NEW.digest, "two": NEW.digest}
+    assert not (tmp_path / JOURNAL).exists()
