@@ -193,7 +193,8 @@ def checked_url(text: str, place: str) -> str:
     """The address itself, which goes into configuration files of apt and pip as it is."""
     try:
         parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        # A port that is none is of a password with "/" or "#", and requests would show it: "failed to parse".
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable or _UNSAFE.search(text):
@@ -293,7 +294,9 @@ def _checked_pip_value(key: str, value: str, place: str) -> str:
         return " ".join(checked_url(word, f"{place}, {key}") for word in remote)
     for word in words:
         if not _HOST.match(word):
-            raise SiteError(f"not a host name: {word!r}", place=f"{place}, {key}", hint="correct it")
+            raise SiteError(
+                f"not a host name: {_without_login(word)!r}", place=f"{place}, {key}", hint="correct it"
+            )
     return " ".join(words)
 
 

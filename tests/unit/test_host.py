@@ -241,6 +241,10 @@ def test_free_disk_of_a_folder_that_is_yet_to_be(tmp_path: Path) -> None:
     [
         ("https_proxy", "socks5://user:planted@proxy.example:1080"),
         ("https_proxy", "http://user:plan ted/planted@proxy.example"),
+        ("https_proxy", "http://user:planted@proxy.example:99999"),
+        ("https_proxy", "http://user:planted#planted@proxy.example:3128"),
+        ("http_proxy", "http://user:planted/planted@proxy.example:3128"),
+        ("PIP_TRUSTED_HOST", "user:planted@pypi.example"),
         ("STACKWRIGHT_REGISTRY", "user:planted@registry.example/hpc"),
         ("STACKWRIGHT_CACHE", "https://user:planted@registry.example/hpc"),
     ],
