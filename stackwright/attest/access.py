@@ -170,7 +170,8 @@ def _failure(done: Completed, reference: str, doing: str) -> StackwrightError:
         cause = f"the registry gives what its digest does not stand for: {last_line(done)}"
         return AttestError(cause, place=reference, hint="publish the image again")
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error")]
-    said = (errors or [last_line(done)])[0]
+    words = (errors or [last_line(done)])[0]
+    said = "".join(letter if letter.isprintable() else " " for letter in words)  # also of the registry
     for pattern, cause, hint in CAUSES:
         if re.search(pattern, said, re.IGNORECASE):
             return PublishError(f"{cause} ({said})", place=reference, hint=hint)

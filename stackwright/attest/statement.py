@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,8 @@ ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 
 PREDICATE_TYPE = "in-toto.io/predicate-type"
 """Annotation of the referring manifest. A reader finds by it, and believes the signed statement alone."""
+
+_DIGEST = re.compile(r"^sha256:[0-9a-f]{64}\Z")
 
 
 class Kind(StrEnum):
@@ -91,7 +94,8 @@ def open_envelope(content: bytes, place: str) -> Envelope:
     """AttestError where it is none, or one of something else. The signature is not looked at here.
 
     Who checks the signature gets what was read here, written anew: Go takes "Payload" for "payload" as well,
-    so of a file that has both cosign would check one statement, and we would believe the other.
+    so of a file that has both cosign would check one statement, and we would believe the other. A keyid is
+    shown, and must not steer the terminal.
     """
     document = json_object(content, place)
     if document.get("payloadType") != PAYLOAD:
@@ -103,10 +107,11 @@ def open_envelope(content: bytes, place: str) -> Envelope:
         payload = base64.b64decode(str(document.get("payload")), validate=True)
     except (binascii.Error, ValueError) as error:
         raise AttestError("the envelope's payload is not base64", place=place) from error
-    kept = [
+    texts = (
         {name: one[name] for name in ("keyid", "sig") if isinstance(one.get(name), str)}
         for one in signatures if isinstance(one, dict)
-    ]  # fmt: skip
+    )  # fmt: skip
+    kept = [{name: text for name, text in one.items() if text.isprintable()} for one in texts]
     read = {"payloadType": PAYLOAD, "payload": base64.b64encode(payload).decode(), "signatures": kept}
     keyids = tuple(one["keyid"] for one in kept if "keyid" in one)
     return Envelope(content=json.dumps(read).encode(), payload=payload, keyids=keyids)
@@ -119,7 +124,7 @@ def read(payload: bytes, place: str) -> Statement:
         raise AttestError(f"a statement of the type {document.get('_type')!r}", place=place)
     try:
         (subject,) = document["subject"]
-        digest = f"sha256:{subject['digest']['sha256']}"
+        (digest,) = _DIGEST.findall(f"sha256:{subject['digest']['sha256']}")
         kind = Kind(document["predicateType"])
         predicate = document["predicate"]
     except (KeyError, TypeError, ValueError) as error:

@@ -207,6 +207,19 @@ def test_who_checks_the_signature_sees_no_other_statement_than_who_reads_it() ->
     assert statement.read(opened.payload, "x").predicate == {"result": "PASSED"}
 
 
+@pytest.mark.parametrize("keyid", ["\x1b[2J", "a\n  next: all is well", "\ud800", None, []])
+def test_a_keyid_does_not_steer_the_terminal(keyid: object) -> None:
+    opened = statement.open_envelope(envelope(signatures=[{"keyid": keyid, "sig": "c2ln"}, 5]), "x")
+    assert opened.keyids == ()
+    assert json.loads(opened.content)["signatures"] == [{"sig": "c2ln"}]
+
+
+def test_what_a_registry_says_does_not_steer_the_terminal() -> None:
+    said = "Error response from registry: denied: \x1b[2Jall is well"
+    done = Completed(argv=(), returncode=1, stdout="", stderr=said)
+    assert "\x1b" not in str(access._failure(done, "host/name:1", "read"))
+
+
 @pytest.mark.parametrize(
     ("content", "cause"),
     [
@@ -230,6 +243,7 @@ def test_what_is_no_envelope_is_refused(content: bytes, cause: str) -> None:
         ({"subject": []}, "about one image"),
         ({"subject": [{"digest": {"sha512": "1"}}]}, "about one image"),
         ({"subject": [{}, {}]}, "about one image"),
+        ({"subject": [{"digest": {"sha256": "\x1b[2J"}}]}, "about one image"),
         ({"predicateType": "https://example.org"}, "about one image"),
         ({"predicate": []}, "no object"),
     ],
