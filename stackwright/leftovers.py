@@ -45,6 +45,9 @@ CHUNK = 2**20
 SHORTEST = 6
 """Bytes below which a value is found everywhere by chance."""
 
+SHORTEST_TOKEN = 16
+"""Characters; a shorter name is of a person, or "anonymous"."""
+
 CERTIFICATE = "certificate "
 """Begin of the name of each one, before a finding is told: then all are the site's "ca"."""
 
@@ -82,10 +85,11 @@ def needles(site: Site) -> Needles:
     for name, text in _values(site):
         parts = dict.fromkeys((*_parts(text), hashlib.sha256(text.encode()).hexdigest()))
         found[name] = (*found.get(name, ()), *(part.encode() for part in parts if len(part) >= SHORTEST))
-    if site.ca:
-        found["ca"] = (_hash_of(site.ca),)
-        for number, middles in enumerate(_own_certificates(site.ca)):
-            found[f"{CERTIFICATE}{number}"] = middles
+    bundles = dict.fromkeys(ca for ca in (site.ca, site.registry and site.registry.ca) if ca)
+    if bundles:
+        found["ca"] = tuple(map(_hash_of, bundles))
+        own = chain.from_iterable(map(_own_certificates, bundles))
+        found |= {f"{CERTIFICATE}{number}": middles for number, middles in enumerate(own)}
     if site.signing_key:
         lines = site.signing_key.read_bytes().split()
         found["signing key"] = (_hash_of(site.signing_key), *(line for line in lines if len(line) >= 40))
@@ -279,15 +283,18 @@ def _values(site: Site) -> Iterator[tuple[str, str]]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Of an address: a host that is the site's own, and a password in both ways of writing it."""
+    """Of an address: a host that is the site's own, and a password in both ways of writing it.
+
+    An index may take a token for the name of the user, and no password.
+    """
     parts = urlsplit(text if "://" in text else f"//{text}")
-    server = parts.hostname or ""
+    server = parts.hostname or ""  # in lower case
     if "." in server and not PUBLIC.fullmatch(server) and not server.startswith("127."):
-        yield server
+        yield from (server, parts.netloc.rpartition("@")[2][: len(server)])
     elif not PUBLIC.fullmatch(server) or parts.port:
         yield f"//{(text.partition('://')[2] or text).rpartition('@')[2]}"
-    if parts.password:
-        yield from (parts.password, unquote(parts.password))
+    if secret := parts.password or (parts.username if len(parts.username or "") >= SHORTEST_TOKEN else ""):
+        yield from (secret, unquote(secret))
 
 
 def _hash_of(path: Path) -> bytes:
