@@ -19,6 +19,9 @@ CONTEXT = "[internal] load build context"
 INSTRUCTION = re.compile(r"\[[^\]]*\d+/\d+\] (.+)", re.DOTALL)
 """A vertex that an instruction of the Dockerfile made: `[final 2/5] RUN …`."""
 
+IMPORT = re.compile(r"(importing cache manifest) from .*", re.DOTALL)
+"""The rest is the site's registry, and records are published."""
+
 
 def own_steps(steps: Mapping[str, Step], files: Mapping[str, bytes]) -> tuple[Step, ...]:
     """What this solve asked for, in the order in which BuildKit told it; ``steps`` are by digest.
@@ -32,7 +35,7 @@ def own_steps(steps: Mapping[str, Step], files: Mapping[str, bytes]) -> tuple[St
     told: list[Step] = []
     for digest, step in steps.items():
         if not INSTRUCTION.match(step.name):
-            told += [] if is_noise(step.name) else [step]
+            told += [] if is_noise(step.name) else [replace(step, name=IMPORT.sub(r"\1", step.name))]
         elif digest in own:
             identity = graph.identity(digest)
             used = executed.get(identity, digest) if step.cached else digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,6 +47,7 @@ def attach(
     manifest = access.manifest(reference)
     image = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     require_probed(row, record, facts, json_object(manifest, reference), image)
+    record = replace(record, reason="")  # why a .sif could not be made, which may name a host of the site
     predicates = _predicates(row, record, facts, image)
     fixed = pinned(reference, image)
     digest = provenance.digest(record)

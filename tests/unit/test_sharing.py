@@ -129,6 +129,12 @@ def test_buildkit_s_own_steps_are_not_told_and_the_export_is() -> None:
     assert not [name for name in names if name.startswith("[internal]")]
 
 
+def test_the_registry_of_the_site_s_cache_is_not_told() -> None:
+    name = "importing cache manifest from registry.planted.example:5000/hpc/cache:row"
+    names = [step.name for step in own_steps(alone() | solve(vertex("import", name)), FILES)]
+    assert "importing cache manifest" in names and not any("planted" in one for one in names)
+
+
 # -- counting ----------------------------------------------------------------------------------------
 
 
