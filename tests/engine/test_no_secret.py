@@ -34,10 +34,14 @@ TOKEN, PROXY = "planted-token", "planted-proxy"
 READS = """\
 RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf --mount=type=secret,id=ca \\
     --mount=type=secret,id=apt-sources \\
-    grep -q planted /etc/pip.conf && test -s /run/secrets/ca && test -s /run/secrets/apt-sources \\
+    grep -q planted /etc/pip.conf && test $(grep -c BEGIN /run/secrets/ca) = 2 \\
+    && test -s /run/secrets/apt-sources \\
     && env | grep -q reader: && : {night} && {then}
 """
-"""``night`` is of its own each time: a step that the engine has from before reads nothing."""
+"""``night`` is of its own each time: a step that the engine has from before reads nothing.
+
+The site's bundle has two authorities, and the host's own has many.
+"""
 GZIP = b"\x1f\x8b"
 
 
@@ -107,7 +111,7 @@ def a_night(folder: Path, then: str, server: RegistryServer, docker: Docker, run
         **host_environment(),
         **dict.fromkeys(("http_proxy", "https_proxy"), f"http://reader:{PROXY}@127.0.0.1:9"),
         "no_proxy": "*", "PIP_INDEX_URL": f"http://reader:{TOKEN}@127.0.0.1:9/simple",
-        "STACKWRIGHT_CA": str(bundle), **_published_to(server, folder, key),
+        "STACKWRIGHT_CA_BUNDLE": str(bundle), **_published_to(server, folder, key),
     }  # fmt: skip
     said = _nightly(root, environment)
     places = {"terminal": said, **_files(root / "out", "out"), **_files(server.data, "registry")}
