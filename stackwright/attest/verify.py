@@ -158,14 +158,17 @@ def _statement(
 
 
 def _newest(found: Sequence[Statement]) -> Record:
-    """An image that is probed again gets another record, and the last one counts: it may have failed."""
+    """An image that is probed again gets another record, and the last one counts: it may have failed.
+
+    One that a machine with a GPU goes on from has the same start.
+    """
     try:
         read = [_RECORD.validate_json(json.dumps(one.predicate), strict=True) for one in found]
     except ValidationError as error:
         complaint = error.errors(include_url=False)[0]
         place = ".".join(map(str, complaint["loc"]))
         raise AttestError(f"not a record: {place}: {complaint['msg']}", place="the record") from error
-    return max(read, key=lambda one: one.started)
+    return max(read, key=lambda one: (one.started, one.finished or ""))
 
 
 # -- compared --------------------------------------------------------------------------------------

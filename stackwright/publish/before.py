@@ -62,7 +62,7 @@ def _ours(records: Path, row: str, digest: str) -> Record | None:
 def _attached(registry: Registry, repository: str, digest: str) -> Record | None:
     """The newest record that was attached to the image. Its signature is `build.py verify`'s business."""
     found = list(_statements(registry, repository, digest))
-    return max(found, key=lambda one: one.started, default=None)
+    return max(found, key=lambda one: (one.started, one.finished or ""), default=None)
 
 
 def _statements(registry: Registry, repository: str, digest: str) -> Iterator[Record]:

@@ -21,7 +21,7 @@ from cyclonedx import schema
 from referencing import Registry, Resource
 
 from stackwright import record, render
-from stackwright.attest import access, layout, provenance, sbom, source, statement
+from stackwright.attest import access, layout, provenance, sbom, source, statement, verify
 from stackwright.attest.keys import PublicKey
 from stackwright.attest.statement import Kind
 from stackwright.engines.oci import Tool
@@ -174,6 +174,16 @@ def test_a_check_that_was_not_run_is_not_among_those_that_passed() -> None:
 def test_without_a_verdict_there_is_nothing_to_attest() -> None:
     with pytest.raises(AttestError, match="was not probed"):
         provenance.test_result(of_row(verdicts=(report_samples.verdict("sif"),)))
+
+
+def test_the_last_record_counts_also_where_it_went_on_from_the_one_before() -> None:
+    """The image was published, then proven on a GPU, and published again: both began at the same time."""
+    last, first = (of_row(finished=f"2026-03-02T0{hour}:00:00Z") for hour in (9, 7))
+    told = [
+        statement.Statement(kind=Kind.RECORD, subject=IMAGE, predicate=record.as_json(one))
+        for one in (first, last)
+    ]
+    assert verify._newest(told) == verify._newest(told[::-1]) == last
 
 
 # -- envelopes -------------------------------------------------------------------------------------
