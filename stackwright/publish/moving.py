@@ -74,7 +74,8 @@ def finish(folder: Path, say: Callable[[str], None]) -> None:
         said = [line.rstrip("\n") for line in child.stderr if not _told(line, say)]
     if child.returncode:
         cause, _, hint = "\n".join(said).partition("\n  next: ")
-        raise PublishError(cause or f"the tags could not be moved ({child.returncode})", hint=hint)
+        cause = cause or f"the process that moves the tags was ended ({child.returncode})"
+        raise PublishError(cause, hint=hint or "publish again: what it left is done first")
 
 
 def _told(line: str, say: Callable[[str], None]) -> bool:

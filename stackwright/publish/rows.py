@@ -274,9 +274,9 @@ def _whole(by: Publisher, published: Sequence[Published]) -> str:
         manifest = by.registry.manifest(by.base, one.digest)
         assert manifest is not None, "it was put there a moment ago"
         new.append(whole.entry(one.row, _moving_tags(by, one)[0], manifest))
-    rows = {cell.id for cell in cells(by.project)} | {one.row for one in published}
+    rows = {cell.id for cell in cells(by.project)}
     before = by.registry.manifest(by.base, by.scheme.set)
-    old = whole.kept(before, rows, [_moving_tags(by, one)[0] for one in published])
+    old = whole.kept(before, rows, {one.row for one in published})
     there = [one for one in old if by.registry.digest_of(by.base, one["digest"])]
     made = whole.index((*there, *new))
     by.registry.put_manifest(by.base, made.digest, made)

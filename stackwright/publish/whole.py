@@ -26,9 +26,13 @@ def entry(row: str, name: str, manifest: Manifest) -> Entry:
 
 
 def kept(before: Manifest | None, rows: Collection[str], without: Collection[str]) -> tuple[Entry, ...]:
-    """Entries of yesterday's index that stay: of rows that the matrix still has, but for some names."""
+    """Entries of yesterday's index that stay: of rows that the matrix still has, but for some.
+
+    Of a row that is published now none stays: its SIF of yesterday is not one of today's image.
+    """
     listed = before.document.get("manifests") or () if before else ()
-    return tuple(one for one in listed if _said(one, ROW) in rows and _said(one, NAME) not in ("", *without))
+    staying = set(rows) - set(without)
+    return tuple(one for one in listed if _said(one, ROW) in staying and _said(one, NAME))
 
 
 def index(entries: Iterable[Entry]) -> Manifest:

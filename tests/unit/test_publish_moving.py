@@ -8,7 +8,7 @@ import pytest
 
 from stackwright.atomic import publish
 from stackwright.errors import PublishError
-from stackwright.publish import moving
+from stackwright.publish import moving, whole
 from stackwright.publish.moving import JOURNAL, Journal, Move
 from stackwright.publish.registry import Access, Manifest
 
@@ -67,3 +67,25 @@ def test_where_they_cannot_be_taken_back_the_next_one_goes_on(registry: Small, t
     moving.work(tmp_path, print)
     assert registry.tags == {"one": NEW.digest, "two": NEW.digest}
     assert not (tmp_path / JOURNAL).exists()
+
+
+def test_a_mover_that_was_killed_is_told_with_what_to_do(
+    registry: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "PROGRAM", "import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(PublishError, match=r"was ended \(-9\)") as caught:
+        moving.finish(tmp_path, print)
+    assert "publish again" in caught.value.hint
+    assert (tmp_path / JOURNAL).exists()
+
+
+def test_the_set_has_no_sif_of_yesterday_beside_an_image_of_today() -> None:
+    yesterday = whole.index(
+        whole.entry(row, name, OLD) for row, name in (("a", "a"), ("a", "a.sif"), ("b", "b"), ("b", "b.sif"))
+    )
+    stay = whole.kept(yesterday, {"a", "b"}, {"a"})
+    today = whole.index((*stay, whole.entry("a", "a", NEW)))
+    listed = {one["annotations"][whole.NAME]: one["digest"] for one in today.document["manifests"]}
+    assert listed == {"a": NEW.digest, "b": OLD.digest, "b.sif": OLD.digest}
+    assert whole.kept(yesterday, {"a"}, ()) == tuple(yesterday.document["manifests"][:2])
+    assert whole.kept(None, {"a"}, ()) == ()
