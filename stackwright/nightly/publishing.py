@@ -17,14 +17,17 @@ def publisher(host: str, base: str, make: Callable[[], publish.Publisher]) -> Pu
 
 
 def push(by: publish.Publisher, rows: Sequence[Planned]) -> Mapping[str, Pushed | StackwrightError]:
-    """What became of each row. The tags of those that the gate lets through move together, or none does."""
+    """What became of each row. The tags of those that the gate lets through move together, or none does.
+
+    One whose image is gone from the engine, or that cannot be signed, would keep all others back each night.
+    """
     found: dict[str, Pushed | StackwrightError] = {}
     for row in rows:
         if reasons := publish.refusals(by, row):
             hint = f"if that is meant: ./build.py publish {row.stack.id} --allow-less {row.stack.id}"
             found[row.stack.id] = GateError("; ".join(reasons), place=row.stack.id, hint=hint)
     passed = [row for row in rows if row.stack.id not in found]
-    for one in publish.publish_rows(by, passed) if passed else ():
+    for one in publish.publish_rows(by, passed, found.__setitem__) if passed else ():
         if not one.sif:
             found[one.row] = Pushed(
                 reference=one.reference, digest=one.digest, tags=one.tags, sent_bytes=one.sent_bytes,

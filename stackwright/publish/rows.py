@@ -15,7 +15,7 @@ from stackwright.build import row_lock
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.engines.oci import Tool
-from stackwright.errors import GateError, PublishError
+from stackwright.errors import GateError, PublishError, StackwrightError
 from stackwright.matrix import Publish
 from stackwright.model import Tier
 from stackwright.pipeline import checks_digest
@@ -48,6 +48,7 @@ class Published:
 
 
 BeforeTags = Callable[[Published, Planned, Record], None]
+SetAside = Callable[[str, StackwrightError], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +82,23 @@ class Publisher:
         return tags.named(self.scheme, self.base, row.stack.id, row.recipe.key, self.today, sif=sif)
 
 
-def publish_rows(by: Publisher, rows: Sequence[Planned]) -> tuple[Published, ...]:
+def publish_rows(
+    by: Publisher, rows: Sequence[Planned], aside: SetAside | None = None
+) -> tuple[Published, ...]:
     """Push every row by digest, then set the tags of all of them, the moving ones last and together.
 
     GateError before anything is sent where a row may not be published; PublishError where the registry does
-    not take it. What an earlier call left unfinished is finished first.
+    not take it. What an earlier call left unfinished is finished first. With ``aside``, a row that cannot be
+    pushed or signed is told to it, has no tag, and keeps no other from its tags.
     """
     with alone(by):
         moving.finish(by.folder, by.say)
         foretell(by, rows)
-        published = tuple(one for row in rows for one in _pushed(by, row))
+        published = tuple(one for row in rows for one in _pushed_or_aside(by, row, aside))
         for one in published:
             _set_fixed(by, one)
-        _move(by, published)
+        if published:
+            _move(by, published)
     return published
 
 
@@ -153,6 +158,16 @@ def _refused(refused: dict[str, tuple[str, ...]]) -> GateError:
 
 
 # -- by digest -------------------------------------------------------------------------------------
+
+
+def _pushed_or_aside(by: Publisher, row: Planned, aside: SetAside | None) -> tuple[Published, ...]:
+    try:
+        return tuple(_pushed(by, row))
+    except StackwrightError as error:
+        if aside is None or (isinstance(error, PublishError) and error.away):  # it is away for all of them
+            raise
+        aside(row.stack.id, error)
+        return ()
 
 
 def _pushed(by: Publisher, row: Planned) -> Iterator[Published]:

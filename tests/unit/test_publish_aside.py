@@ -1,0 +1,86 @@
+"""A row that cannot be pushed, and the others of its night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any, cast
+
+import pytest
+import rows as samples
+
+from stackwright import render
+from stackwright.errors import AttestError, PublishError, StackwrightError
+from stackwright.nightly import publishing
+from stackwright.nightly.morning import Pushed
+from stackwright.project import Planned
+from stackwright.publish import Published, Publisher
+from stackwright.publish import rows as publishes
+
+UNSIGNED = AttestError("nothing is signed: the facts are of another probing")
+GIVEN_UP = PublishError("given up after 300 s")
+GIVEN_UP.away = True
+
+
+def row(id: str) -> Planned:
+    stack = samples.stack(id=id)
+    return Planned(stack=stack, recipe=render.render(stack, samples.SOURCES))
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Rows whose tags moved; one that is called "unsigned" or "away" cannot be pushed."""
+    seen: list[str] = []
+
+    def pushed(by: Publisher, one: Planned) -> Iterator[Published]:
+        if error := {"unsigned": UNSIGNED, "away": GIVEN_UP}.get(one.stack.id):
+            raise error
+        yield Published(
+            row=one.stack.id, reference="host/x@sha256:1", digest="sha256:1", tags=(), sent_bytes=0,
+            present_bytes=0,
+        )  # fmt: skip
+
+    def move(by: Publisher, published: tuple[Published, ...]) -> None:
+        seen.extend(one.row for one in published)
+
+    doubles: dict[str, Any] = {
+        "_pushed": pushed, "_move": move, "_set_fixed": lambda by, one: None,
+        "alone": lambda by: nullcontext(), "foretell": lambda by, rows: (),
+    }  # fmt: skip
+    for name, double in doubles.items():
+        monkeypatch.setattr(publishes, name, double)
+    monkeypatch.setattr("stackwright.publish.moving.finish", lambda folder, say: None)
+    monkeypatch.setattr("stackwright.publish.refusals", lambda by, row: ())
+    return seen
+
+
+class Nowhere:
+    folder = say = None
+
+
+def night(*ids: str) -> dict[str, Pushed | StackwrightError]:
+    by = cast("Publisher", Nowhere())
+    return publishing.publisher("host", "x", lambda: by).pushed([row(id) for id in ids])
+
+
+def test_one_that_cannot_be_signed_keeps_no_other_from_its_tags(moved: list[str]) -> None:
+    found = night("one", "unsigned", "two")
+    assert moved == ["one", "two"]
+    assert found["unsigned"] is UNSIGNED
+    assert isinstance(found["one"], Pushed) and isinstance(found["two"], Pushed)
+
+
+def test_where_none_can_be_pushed_no_tag_moves(moved: list[str]) -> None:
+    assert night("unsigned") == {"unsigned": UNSIGNED}
+    assert moved == []
+
+
+def test_a_registry_that_is_away_is_waited_for_once(moved: list[str]) -> None:
+    assert night("one", "away", "unsigned") == dict.fromkeys(("one", "away", "unsigned"), GIVEN_UP)
+    assert moved == []
+
+
+def test_a_command_publishes_all_of_its_rows_or_none(moved: list[str]) -> None:
+    with pytest.raises(AttestError):
+        publishes.publish_rows(cast("Publisher", Nowhere()), [row("one"), row("unsigned")])
+    assert moved == []
