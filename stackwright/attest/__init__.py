@@ -12,11 +12,12 @@ from stackwright import record as records
 from stackwright.attest import provenance, sbom, statement
 from stackwright.attest.access import Access, pinned
 from stackwright.attest.jsons import json_object
-from stackwright.attest.keys import Loaded, keyid
-from stackwright.attest.signing import sign
+from stackwright.attest.keys import Loaded, PublicKey, keyid
+from stackwright.attest.layout import LIMIT
+from stackwright.attest.signing import check, sign
 from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind
 from stackwright.engines.oci import Tool
-from stackwright.errors import AttestError
+from stackwright.errors import AttestError, PublishError
 from stackwright.found import Facts, dig, found
 from stackwright.project import Planned
 from stackwright.record import Record
@@ -50,22 +51,60 @@ def attach(
     record = replace(record, reason="")  # why a .sif could not be made, which may name a host of the site
     predicates = _predicates(row, record, facts, image)
     fixed = pinned(reference, image)
-    digest = provenance.digest(record)
-    ours = {RECORD: digest, SIGNER: keyid(key.public)}
-    listed = access.attached(fixed, ENVELOPE)
-    there = {one.get(PREDICATE_TYPE) for one in listed if ours.items() <= one.items()}
-    missing = tuple(kind for kind in Kind if str(kind) not in there)
+    ours = {RECORD: provenance.digest(record), SIGNER: keyid(key.public)}
+    payloads = {kind: statement.encode(kind, image, record.row, predicates[kind]) for kind in Kind}
+    candidates = tuple(
+        (digest, told) for digest, told in access.attached(fixed, ENVELOPE) if ours.items() <= told.items()
+    )
+    signed = _Signed(
+        access=access, reference=fixed, manifest=manifest, key=key, cosign=cosign, candidates=candidates
+    )
+    missing = tuple(kind for kind in Kind if not signed.has(kind, payloads[kind]))
     with TemporaryDirectory(prefix="stackwright-attest-") as name:
         for kind in missing:
-            payload = statement.encode(kind, image, record.row, predicates[kind])
             file = Path(name) / f"{kind.word}.dsse.json"
-            file.write_bytes(sign(payload, key, cosign))
+            file.write_bytes(sign(payloads[kind], key, cosign))
             annotations = {
                 PREDICATE_TYPE: str(kind), **ours,
                 "org.opencontainers.image.created": record.finished or record.started,
             }  # fmt: skip
             access.attach(fixed, ENVELOPE, file, annotations)
     return Attached(image=image, new=missing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signed:
+    """``manifest`` is the image's, ``reference`` names it.
+
+    Anyone who may write to the registry can write an annotation, and so keep an image without a statement:
+    ``candidates``, by digest with their annotations, are only where to look.
+    """
+
+    access: Access
+    reference: str
+    manifest: bytes
+    key: Loaded
+    cosign: Tool
+    candidates: tuple[tuple[str, Mapping[str, str]], ...]
+
+    def has(self, kind: Kind, payload: bytes) -> bool:
+        """Whether this statement is there, signed by this key."""
+        named = (digest for digest, told in self.candidates if told.get(PREDICATE_TYPE) == kind)
+        return any(self._brings(digest, kind, payload) for digest in named)
+
+    def _brings(self, referrer: str, kind: Kind, payload: bytes) -> bool:
+        try:
+            found = json_object(self.access.manifest(pinned(self.reference, referrer)), referrer)
+            (layer,) = found["layers"]
+            if layer["size"] > LIMIT:
+                return False
+            content = self.access.blob(pinned(self.reference, layer["digest"]))
+            envelope = statement.open_envelope(content, referrer)
+            public = PublicKey(pem=self.key.public, place=str(self.key.path))
+            check(envelope, kind, self.manifest, key=public, cosign=self.cosign, place=referrer)
+        except (AttestError, PublishError, KeyError, TypeError, ValueError):
+            return False  # it is signed again, which also says what is wrong with the registry
+        return envelope.payload == payload
 
 
 def require_probed(

@@ -61,12 +61,20 @@ class Access:
             self._must(reference, "manifest", "fetch", *words, folders=(Path(name),), doing="read")
             return path.read_bytes()
 
-    def attached(self, reference: str, artifact_type: str) -> tuple[Mapping[str, str], ...]:
-        """The annotations of what refers to an image, as the registry tells them."""
+    def blob(self, reference: str) -> bytes:
+        """The bytes under a digest, which they are held to."""
+        with TemporaryDirectory(prefix="stackwright-blob-") as name:
+            path = Path(name) / "blob"
+            words: Words = ("--output", path, "--no-tty", *self._options(), reference)
+            self._must(reference, "blob", "fetch", *words, folders=(Path(name),), doing="read")
+            return path.read_bytes()
+
+    def attached(self, reference: str, artifact_type: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
+        """Digest and annotations of what refers to an image, as the registry tells them."""
         words = ("--format", "json", "--artifact-type", artifact_type, *self._options(), reference)
         done = self._must(reference, "discover", *words, folders=(), doing="read")
         listed = json.loads(done.stdout).get("manifests") or []
-        return tuple(one.get("annotations") or {} for one in listed)
+        return tuple((str(one.get("digest")), one.get("annotations") or {}) for one in listed)
 
     def attach(self, reference: str, artifact_type: str, file: Path, annotations: Mapping[str, str]) -> None:
         """As a referrer of OCI 1.1; where the registry knows none, under the tag that stands for them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,14 +48,20 @@ class TheSite:
     server: RegistryServer
     settings: Site
 
-    def publish(self, small: SmallRow, name: str, folder: Path) -> Published:
-        with self._access(name) as access_:
-            target = f"{self.server.address}/{name}:1"
+    def push(self, small: SmallRow, name: str) -> str:
+        """The image alone."""
+        target = f"{self.server.address}/{name}:1"
+        with self.access(name) as access_:
             done = self.oras(
                 "copy", "--from-oci-layout", f"{small.archive}:1", target,
                 folders=(*access_.folders, small.archive.parent), env=access_.env,
             )  # fmt: skip
-            assert done.ok, done.stderr
+        assert done.ok, done.stderr
+        return target
+
+    def publish(self, small: SmallRow, name: str, folder: Path) -> Published:
+        target = self.push(small, name)
+        with self.access(name) as access_:
             with keys.loaded(self.key, self.cosign) as key:
                 attached = attach(
                     target, small.row, small.record, small.facts, key=key, cosign=self.cosign, access=access_
@@ -63,7 +70,7 @@ class TheSite:
             access_.copy(reference, folder)
         return Published(small=small, reference=reference, attached=attached, copy=folder)
 
-    def _access(self, name: str) -> Any:
+    def access(self, name: str) -> AbstractContextManager[access.Access]:
         return access.to_registry(f"{self.server.address}/{name}:1", self.settings, self.oras, say=print)
 
     def verify(self, folder: Path, **asked: Any) -> verify.Verified:

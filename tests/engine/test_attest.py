@@ -18,7 +18,7 @@ from tampering import Tampered
 
 from stackwright.attest import access, keys, provenance, sbom, verify
 from stackwright.attest.layout import Layout, image_of
-from stackwright.attest.statement import Kind
+from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind
 from stackwright.engines import oci
 from stackwright.engines.docker import Docker
 from stackwright.errors import AttestError, PublishError, SiteError
@@ -71,6 +71,23 @@ def test_attaching_again_attaches_what_is_missing_alone(
     the_site: TheSite, published: Published, small: SmallRow, tmp_path: Path
 ) -> None:
     assert the_site.publish(small, "hpc/cuda12-torch", tmp_path).attached.new == ()
+
+
+def test_an_annotation_alone_keeps_nothing_from_being_signed(
+    the_site: TheSite, published: Published, small: SmallRow, tmp_path: Path
+) -> None:
+    """Who may write to the registry calls the verdict, which the key did sign, by the names of the others."""
+    layout = Layout(folder=published.copy)
+    told = [one.document for one in layout.referrers(published.attached.image)]
+    (verdict,) = (one for one in told if one["annotations"][PREDICATE_TYPE] == Kind.VERDICT)
+    target = the_site.push(small, "hpc/annotated")
+    with the_site.access("hpc/annotated") as registry:
+        for one in told:
+            file = layout.path(verdict["layers"][0]["digest"], "")
+            registry.attach(target, ENVELOPE, file, one["annotations"])
+    again = the_site.publish(small, "hpc/annotated", tmp_path)
+    assert set(again.attached.new) == set(Kind) - {Kind.VERDICT}
+    assert the_site.verify(again.copy).record == small.record
 
 
 def test_a_new_key_signs_beside_the_old_one(
