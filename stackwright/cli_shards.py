@@ -124,7 +124,7 @@ def report_command(app: App, rows: Words, where: Words, summary: Path | None) ->
 
     ROW are those that `shards list` was asked for: of each that no shard told of, the answer says so.
     """
-    from stackwright import session
+    from stackwright import history, session
     from stackwright.nightly import report, shards
 
     cells, found = app.cells(rows, where), _handed(app)
@@ -132,7 +132,9 @@ def report_command(app: App, rows: Words, where: Words, summary: Path | None) ->
     report.write(answer, app.project.out / "report", summary)
     click.echo(report.FORMS["text"](answer), nl=False)
     refused = [row.rejection for row in answer.rows if row.rejection]
-    app.say(f"page: {session.write_page(app.project, refused)}")
+    with history.opened(found.history_path) as db:
+        before = history.newest_records(db)  # a night has files of what it built alone
+    app.say(f"page: {session.write_page(app.project, refused, before)}")
 
 
 def _handed(app: App) -> Handed:

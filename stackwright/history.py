@@ -129,6 +129,20 @@ def take_records(connection: sqlite3.Connection, folder: Path) -> None:
         with transaction(connection):
             for one, content in fresh:
                 _take(connection, one, content)
+            keep_newest_records(connection)
+
+
+def keep_newest_records(connection: sqlite3.Connection) -> None:
+    """Of every row the record that started last and the last complete one, in full: for the page."""
+    newest = "SELECT id FROM (SELECT id, max(started) FROM build {} GROUP BY row)"
+    queries = (newest.format(""), newest.format("WHERE status = 'complete'"))
+    connection.execute(f"DELETE FROM record WHERE build NOT IN ({' UNION '.join(queries)})")  # noqa: S608
+
+
+def newest_records(connection: sqlite3.Connection) -> tuple[Record, ...]:
+    """RecordError for one that is none."""
+    found = connection.execute("SELECT build, document FROM record ORDER BY build").fetchall()
+    return tuple(record.loads(document, f"the history, {build}") for build, document in found)
 
 
 def _take(connection: sqlite3.Connection, one: Record, content: str) -> None:
@@ -155,6 +169,7 @@ def _take(connection: sqlite3.Connection, one: Record, content: str) -> None:
     )
     insert(connection, "step", rows)
     insert(connection, "declared", [(id, name, value) for name, value in one.declared])
+    insert(connection, "record", [(id, record.dumps(one).decode())])
 
 
 def _sizes(one: Record) -> Iterator[tuple[str, str, int]]:

@@ -84,6 +84,7 @@ def _merge(db: sqlite3.Connection, source: sqlite3.Connection) -> int:
     db.executemany(f"INSERT OR IGNORE INTO input VALUES ({marks})", _rows(source, "input"))  # noqa: S608
     for one in _rows(source, "published"):
         _take_published(db, one)
+    history.keep_newest_records(db)
     return new
 
 

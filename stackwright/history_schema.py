@@ -68,6 +68,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (row, key, reference)
         ) STRICT, WITHOUT ROWID""",
     ),
+    (
+        """CREATE TABLE record (
+            build TEXT NOT NULL PRIMARY KEY REFERENCES build ON DELETE CASCADE, document TEXT NOT NULL
+        ) STRICT""",
+        "UPDATE build SET content = ''",  # so that records that are still there are read again
+    ),
 )
 
 TABLES = {
@@ -82,6 +88,7 @@ TABLES = {
     "timing": ("build", "phase", "seconds"),
     "step": ("build", "number", "phase", "name", "identity", "cached", "seconds"),
     "declared": ("build", "name", "value"),
+    "record": ("build", "document"),
     "input": ("key", "kind", "name", "value"),
     "run": ("id", "started", "finished", "matrix", "locked", "size_margin", "time_margin"),
     "night": ("run", "row", "baseline", "state", "key", "build", "document"),
@@ -89,5 +96,5 @@ TABLES = {
 }  # fmt: skip
 """Columns in today's schema, the tables that others refer to before those that do."""
 
-OF_BUILD = ("tier", "failed_check", "size", "timing", "step", "declared")
+OF_BUILD = ("tier", "failed_check", "size", "timing", "step", "declared", "record")
 """Tables whose rows belong to a build, and are replaced with it."""

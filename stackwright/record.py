@@ -194,6 +194,7 @@ class Loaded:
 
 
 _ADAPTER = TypeAdapter(Record)
+MADE_AGAIN = "remove the file, or make it again by running the row"
 
 
 # -- a record that grows ---------------------------------------------------------------------------
@@ -290,13 +291,17 @@ def as_json(record: Record) -> Any:
 
 
 def load(path: Path) -> Record:
-    hint = "remove the file, or make it again by running the row"
     try:
-        return _ADAPTER.validate_json(path.read_bytes(), strict=True)
+        return loads(path.read_bytes(), str(path))
     except OSError as error:
-        raise RecordError(f"cannot be read: {error.strerror}", place=str(path), hint=hint) from error
+        raise RecordError(f"cannot be read: {error.strerror}", place=str(path), hint=MADE_AGAIN) from error
+
+
+def loads(content: bytes | str, place: str) -> Record:
+    try:
+        return _ADAPTER.validate_json(content, strict=True)
     except ValidationError as error:
-        raise RecordError(f"not a record: {_first(error)}", place=str(path), hint=hint) from error
+        raise RecordError(f"not a record: {_first(error)}", place=place, hint=MADE_AGAIN) from error
 
 
 def load_all(folder: Path) -> Loaded:

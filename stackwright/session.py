@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -117,10 +117,13 @@ def print_summary(project: Project, done: Session, rejections: Sequence[Rejectio
         Console(stderr=True).print(f"warning: {warning}", markup=False, highlight=False)
 
 
-def write_page(project: Project, rejections: Sequence[Rejection]) -> Path:
+def write_page(project: Project, rejections: Sequence[Rejection], more: Iterable[Record] = ()) -> Path:
+    """``more`` are records whose files are elsewhere, or gone."""
     loaded, natively = record.load_all(project.records), native.newest(project.records)
+    files = {record.path_of(one, project.records): one for one in (*more, *loaded.records)}
     path = project.out / "report" / "index.html"
-    return report.write_page(loaded.records, rejections, path, natives=natively.natives)
+    records = (files[name] for name in sorted(files))
+    return report.write_page(records, rejections, path, natives=natively.natives)
 
 
 def document(done: Session) -> dict[str, Any]:

@@ -93,6 +93,22 @@ def test_what_is_known_is_not_read_again_and_a_damaged_record_is_passed_over(tmp
     assert content(filled(tmp_path)) == before
 
 
+def test_of_each_row_the_last_record_and_the_last_complete_one_are_kept_in_full(tmp_path: Path) -> None:
+    days = [replace(built(row="one"), started=f"2026-01-0{day}T03:00:00Z") for day in (1, 2, 3)]
+    failed = [replace(one, status=Status.FAILED) for one in days[2:]]
+    path = filled(tmp_path, *days[:2], *failed, built(row="two"))
+    with history.opened(path) as db:
+        assert set(history.newest_records(db)) == {days[1], failed[0], built(row="two")}
+
+
+def test_a_history_of_the_first_format_takes_the_records_again(tmp_path: Path) -> None:
+    path = filled(tmp_path, built(row="one"))
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE record")
+        db.execute("PRAGMA user_version = 1")
+    assert len(content(filled(tmp_path))["record"]) == 1
+
+
 # -- merging ---------------------------------------------------------------------------------------
 
 
@@ -128,6 +144,7 @@ def test_the_order_does_not_matter_and_twice_is_once(tmp_path: Path) -> None:
     assert {one[2] for one in whole["build"]} == {"one", "two", "shared", broken().row}
     assert {one[7] for one in whole["build"] if one[2] == "shared"} == {"complete"}
     assert len([one for one in whole["step"] if one[0].startswith("shared/")]) == len(built().steps)
+    assert {one[0].partition("/")[0] for one in whole["record"]} == {one[2] for one in whole["build"]}
     assert [len(whole[table]) for table in ("run", "night", "input", "published")] == [3, 3, 3, 3]
 
 

@@ -100,3 +100,15 @@ def test_what_was_published_stands_although_the_clock_of_a_shard_is_ahead(projec
     merge(path, [handed])  # as the job that reports does
     with history.opened(path) as db:
         assert history_nights.morning_of(db, answer.run).rows[0].pushed == pushed
+
+
+def test_the_page_shows_rows_whose_records_are_not_here(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A runner has the history of the nights before, and files of what it built itself alone."""
+    yesterday(project)
+    shard(project, *(cell.id for cell in cells(project)))
+    shutil.rmtree(project.records)
+    report(project, capsys)
+    page = (project.out / "report" / "index.html").read_text()
+    assert all(f'id="{cell.id}"' in page for cell in cells(project))
