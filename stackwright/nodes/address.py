@@ -53,7 +53,7 @@ def _hosts(path: Path) -> tuple[Host, ...]:
         raise UsageError(f"the hosts cannot be read: {cause}", place=str(path)) from error
     hosts = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.startswith("#"):
+        if not line.partition("#")[0].strip():
             continue
         found = _HOST.fullmatch(line)
         if not found:

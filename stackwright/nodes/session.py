@@ -146,6 +146,8 @@ class _Run:
     """Pieces that are in the cache, and where."""
     failed: dict[str, StackwrightError] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
+    told: float | None = None
+    """Since when nobody works, where that was said."""
 
     def all(self, *, give_up: float | None) -> dict[str, StackwrightError]:
         """Every row to its end, whatever happens to another. Answers with what went wrong, by row."""
@@ -240,7 +242,9 @@ class _Run:
         if engines(self.client, *more):
             return now
         wanted = " and ".join((ENGINE, *more))
-        self.display.say(f"no worker with the resource {wanted} is left; waiting for one")
+        if seen != self.told:  # once for each time that they went away
+            self.display.say(f"no worker with the resource {wanted} is left; waiting for one")
+            self.told = seen
         if give_up and now - seen > give_up:
             raise NodesError(f"no worker with the resource {wanted} for {give_up / 60:.0f} minutes")
         return seen

@@ -92,7 +92,7 @@ def test_addresses(tmp_path: Path) -> None:
     assert address("tls://head:8786").kind == "scheduler"
     assert address("slurm").kind == "slurm"
     hosts = tmp_path / "hosts"
-    hosts.write_text("# nodes\nnode-1\n\nnode-2.site gpus=4  # the big one\n")
+    hosts.write_text("# nodes\nnode-1\n\n  # indented\nnode-2.site gpus=4  # the big one\n")
     assert address(f"ssh:{hosts}").hosts == (Host(name="node-1"), Host(name="node-2.site", gpus=4))
 
 
@@ -145,15 +145,27 @@ class Workers:
         return {"workers": self._workers}
 
 
-def looked(*resources: dict[str, float], running: tuple[str, ...], said: io.StringIO) -> float:
-    """When someone was last there to work on what runs, from now; before, it was long ago."""
+def a_run(*resources: dict[str, float], said: io.StringIO) -> session._Run:
     nodes: Any = Workers(*resources)
     shared: Any = None
-    run = session._Run(
+    return session._Run(
         client=nodes, shared=shared, wanted=(), rows=[], on_gpu=frozenset({"with-gpu"}), jobs=1,
         display=Display(Console(file=said, width=200)),
     )  # fmt: skip
+
+
+def looked(*resources: dict[str, float], running: tuple[str, ...], said: io.StringIO) -> float:
+    """When someone was last there to work on what runs, from now; before, it was long ago."""
+    run = a_run(*resources, said=said)
     return run._look(time.monotonic() - 601, 600.0, running) - time.monotonic()
+
+
+def test_that_nobody_works_is_said_once_each_time() -> None:
+    said = io.StringIO()
+    run = a_run(said=said)
+    for seen in (1.0, 1.0, 1.0, 2.0, 2.0):
+        assert run._look(seen, None, ("other",)) == seen
+    assert said.getvalue().count("no worker with the resource engine is left") == 2
 
 
 def test_a_row_that_waits_for_a_gpu_that_no_worker_has_ends_the_run() -> None:
