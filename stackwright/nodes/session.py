@@ -7,8 +7,9 @@ becomes of the scheduler, and a row that has one is not done again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from graphlib import TopologicalSorter
@@ -72,17 +73,13 @@ def work_rows(
         return session.ended(project, plan, {})
     on_gpu = frozenset(row.stack.id for row in rows if gpu and row.stack.test_on_gpu)
     _require_gpu(address, on_gpu)
-    folder = project.out / "cluster"
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
     if not cached:
         display.say("no cache in a registry: every node builds every stage itself")
-    means = Means(
-        root=project.root, folder=folder, jobs=min(jobs, len(rows)), gpu=gpu, runner=runner, say=display.say
-    )  # fmt: skip
-    token = folder / f".{uuid4().hex}"
-    token.touch()
-    try:
+    with _token(project.out / "cluster") as token:
+        means = Means(
+            root=project.root, folder=token.parent, jobs=min(jobs, len(rows)), gpu=gpu, runner=runner,
+            say=display.say,
+        )  # fmt: skip
         with display.shown(), connected(address, means) as client:
             shared = Shared(
                 project=project, code=worker.code_digest(), topic=f"stackwright-{token.name}",
@@ -96,9 +93,20 @@ def work_rows(
                 display=display,
             )  # fmt: skip
             failed = run.all(give_up=ALONE if address.kind != "slurm" else None)
+    return session.ended(project, plan, failed)
+
+
+@contextmanager
+def _token(folder: Path) -> Iterator[Path]:
+    """A file in a private folder: a worker that sees it has the same out/."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    token = folder / f".{uuid4().hex}"
+    token.touch()
+    try:
+        yield token
     finally:
         token.unlink()
-    return session.ended(project, plan, failed)
 
 
 def _require_gpu(address: Address, on_gpu: Collection[str]) -> None:
