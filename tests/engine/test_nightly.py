@@ -13,7 +13,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.error import HTTPError
 from uuid import uuid4
 
 import nightly_on_rows
@@ -177,27 +179,36 @@ def standing(registry: RegistryServer) -> tuple[str, ...]:
 
 
 class Watcher:
-    """Reads the tag of all rows together, again and again, as whoever pulls at any moment would."""
+    """Reads the tag of all rows together, again and again, as whoever pulls at any moment would.
+
+    docker-registry 2.8 empties a tag's file before it writes it, and answers 500 in between: no set is seen.
+    """
 
     def __init__(self, registry: RegistryServer) -> None:
         self.registry, self.over = registry, threading.Event()
         self.seen: set[tuple[str, ...]] = set()
         self.looks = 0
-        self.thread = threading.Thread(target=self._watch)
+        self.pool = ThreadPoolExecutor(max_workers=1)
 
     def _watch(self) -> None:
         while not self.over.wait(0.02):
-            index = json.loads(self.registry.get(f"{TEAM}/manifests/{SET}", accept=INDEX))
+            try:
+                index = json.loads(self.registry.get(f"{TEAM}/manifests/{SET}", accept=INDEX))
+            except HTTPError as error:
+                if error.code != 500:
+                    raise
+                continue
             self.seen.add(tuple(one["digest"] for one in index["manifests"]))
             self.looks += 1
 
     def __enter__(self) -> Watcher:
-        self.thread.start()
+        self.watching = self.pool.submit(self._watch)
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.over.set()
-        self.thread.join()
+        self.pool.shutdown()
+        self.watching.result()
 
 
 def settled(root: Path, registry: RegistryServer) -> tuple[str, ...]:
