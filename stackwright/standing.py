@@ -116,7 +116,7 @@ def clean(text: str) -> str:
 
 def size(count: int) -> str:
     """Decimal units, as disks and registries count: GB = 10^9 bytes."""
-    if count >= 10**8:
+    if count >= 10**9:
         return f"{count / 10**9:.1f} GB"
     return f"{count / 10**6:.0f} MB" if count >= 10**6 else f"{count / 10**3:.0f} kB"
 

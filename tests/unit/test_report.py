@@ -96,8 +96,8 @@ def test_a_declared_version_agrees_with_a_more_exact_one(declared: str, found: s
 
 
 def test_units() -> None:
-    assert [size(count) for count in (5_860_000_000, 100_000_000, 99_000_000, 1_204)] == [
-        "5.9 GB", "0.1 GB", "99 MB", "1 kB",
+    assert [size(count) for count in (5_860_000_000, 419_000_000, 99_000_000, 1_204)] == [
+        "5.9 GB", "419 MB", "99 MB", "1 kB",
     ]  # fmt: skip
     assert [duration(seconds) for seconds in (0.04, 9.94, 59.4, 59.6, 822.7, 3599.7, 3725)] == [
         "0.0 s", "9.9 s", "59 s", "1 min 00 s", "13 min 43 s", "1 h 00 min", "1 h 02 min",
