@@ -145,7 +145,9 @@ def history_command(context: click.Context, history_path: Path | None) -> None:
     "show", epilog=example("./build.py history show", "./build.py history show --nights 3")
 )
 @click.argument("rows", nargs=-1, metavar="[ROW…]")
-@click.option("--nights", type=click.IntRange(1), default=7, show_default=True, help="the last so many")
+@click.option(
+    "--nights", type=click.IntRange(1), default=7, show_default=True, help="the last so many of each row"
+)
 @json_option
 @click.pass_obj
 def show_command(found: tuple[App, Path], rows: Words = (), nights: int = 7, form: str = "text") -> None:

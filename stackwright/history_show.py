@@ -17,16 +17,19 @@ from stackwright.errors import RecordError, UsageError
 from stackwright.nightly.morning import Morning, together
 from stackwright.standing import clean, duration, size
 
-LINES = """SELECT night.row, run.id, run.started, night.state, night.key,
+LINES = """SELECT row, id, started, state, key, tiers, image, sif, seconds FROM (
+    SELECT night.row, run.id, run.started, night.state, night.key,
     coalesce((SELECT group_concat(world || ' ' || passed, ', ') FROM (
         SELECT world, sum(outcome = 'passed') || ' of ' || count(*) AS passed FROM tier
-        WHERE tier.build = night.build GROUP BY world ORDER BY world)), ''),
-    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'image'),
-    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'sif'),
-    (SELECT sum(seconds) FROM timing WHERE timing.build = night.build)
-    FROM night JOIN run ON run.id = night.run
-    WHERE run.id IN (SELECT id FROM run WHERE finished IS NOT NULL ORDER BY started DESC LIMIT ?)
-    ORDER BY night.row, run.started DESC"""
+        WHERE tier.build = night.build GROUP BY world ORDER BY world)), '') AS tiers,
+    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'image') AS image,
+    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'sif') AS sif,
+    (SELECT sum(seconds) FROM timing WHERE timing.build = night.build) AS seconds,
+    row_number() OVER (PARTITION BY night.row ORDER BY run.started DESC) AS number
+    FROM night JOIN run ON run.id = night.run WHERE run.finished IS NOT NULL
+) WHERE number <= ? ORDER BY row, started DESC"""
+"""A night may be of some rows alone, as those of CI's shards are: each row has nights of its own."""
+
 ENDED = "SELECT id FROM run WHERE finished IS NOT NULL ORDER BY started DESC, id"
 
 
@@ -49,7 +52,7 @@ class Line:
 
 
 def lines(path: Path, rows: Sequence[str], nights: int) -> tuple[Line, ...]:
-    """Of the rows that a pattern names, or of all; by row, the newest night first.
+    """Of the rows that a pattern names, or of all: the last so many of each, the newest first.
 
     UsageError where there were nights, and none of them had such a row.
     """
@@ -58,8 +61,7 @@ def lines(path: Path, rows: Sequence[str], nights: int) -> tuple[Line, ...]:
     made = tuple(Line(**dict(zip(Line.__dataclass_fields__, one, strict=True))) for one in found)
     for name in rows:
         if made and not any(fnmatchcase(one.row, name) for one in made):
-            hint = "./build.py history names them; --nights goes further back"
-            raise UsageError(f"no row of these nights matches {name!r}", hint=hint)
+            raise UsageError(f"no row of any night matches {name!r}", hint="./build.py history names them")
     return tuple(one for one in made if not rows or any(fnmatchcase(one.row, name) for name in rows))
 
 

@@ -14,7 +14,7 @@ from report_samples import broken, built
 from rows import ROOT
 from test_cli import call
 
-from stackwright import history, history_nights, record
+from stackwright import history, history_nights, history_show, record
 from stackwright.errors import RecordError
 from stackwright.history_merge import merge
 from stackwright.history_nights import Run
@@ -315,6 +315,16 @@ def test_without_a_night_there_is_no_morning(tmp_path: Path, capsys: pytest.Capt
     assert (code, "no night has ended yet" in err) == (12, True)
 
 
+def test_each_row_has_nights_of_its_own(tmp_path: Path) -> None:
+    """One night of CI is a run for each shard."""
+    path = filled(tmp_path)
+    for number, row in enumerate(("one", "two", "two", "three", "one")):
+        night = RowNight(row=row, state=State.REBUILT, key=f"{number}")
+        a_night(path, f"run{number}", night, started=f"2026-01-0{number + 1}T03:00:00Z")
+    found = [(one.row, one.key) for one in history_show.lines(path, ("one", "t*"), 1)]
+    assert found == [("one", "4"), ("three", "3"), ("two", "2")]
+
+
 def test_a_row_or_a_night_that_nobody_knows_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -325,7 +335,7 @@ def test_a_row_or_a_night_that_nobody_knows_is_said(
     a_night(path, "n", RowNight(row="one", state=State.REBUILT), started="2026-01-01T00:00:00Z")
     code, _, err = call(capsys, *words)
     assert code == 2
-    assert "no row of these nights matches 'no-such-*'" in err
+    assert "no row of any night matches 'no-such-*'" in err
     with (
         history.opened(path) as db,
         pytest.raises(RecordError, match="no night 20260101T000000Z-0 that ended"),
