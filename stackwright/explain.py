@@ -83,6 +83,10 @@ def question(row: Cell, settings: Sequence[str]) -> Question:
         else:
             hint = suggestion(name, (*FIELDS, *subjects)) or f"fields: {', '.join((*FIELDS, *subjects))}"
             raise UsageError(f"--set {setting!r}: unknown field {name!r}", hint=hint)
+    if re.fullmatch(r"[0-9]{1,3}", values.get("cuda", ""), re.ASCII):  # CUDA 13, as people say it
+        values["cuda"] = (
+            row.cuda if (row.cuda or "").startswith(f"{values['cuda']}.") else f"{values['cuda']}.0"
+        )
     parsed = {name: _value(name, text, values.get("os", row.os)) for name, text in values.items()}
     return Question(
         cell=replace(row, **parsed), chosen=frozenset({*parsed, *extras}), extras=tuple(extras.items())
@@ -112,7 +116,8 @@ def _value(name: str, text: str, os: str) -> Any:
     try:
         checked: Any = ROW.validate_python({name: plain})
     except ValidationError as error:
-        why = error.errors()[0]["msg"]
+        first = error.errors()[0]
+        why = f"not written as in {first['ctx']['like']}" if first["type"] == "notation" else first["msg"]
         raise UsageError(f"--set {name}={text}: {why}", hint="docs/matrix.md has the notation") from None
     value = checked[name]
     return Mpi(**value) if isinstance(value, dict) else value

@@ -29,6 +29,8 @@ CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("gpu_arch=7.0", "cuda=13.0"), "cuda-arch", "7.0 from 9.0 to 12.9"),
     (("mxnet=1.9.1", "cuda=12.4"), "mxnet-cuda", "none was ever made for 12"),
     (("cuda=13.0", "mxnet=1.9.1"), "mxnet-cuda", "none was ever made for 12"),
+    (("cuda=13", "mxnet=1.9.1"), "mxnet-cuda", "1.9.1 has wheels for CUDA 10.1"),
+    (("cuda=12", "gcc=14"), "cuda-gcc", "nvcc of CUDA 12.4 accepts no gcc newer than 13"),
     (("tensorflow=2.21.0", "torch=2.12.1"), "one-cuda-wheels", "12.5 for tensorflow, 13.0 for torch"),
     (("python=3.13", "tensorflow=2.19.1"), "tensorflow-python", "wheels for Python 3.9 to 3.12"),
     (("torch=2.0.1", "setuptools=75"), "torch-setuptools", "pkg_resources.packaging"),
