@@ -18,12 +18,12 @@ from tampering import Tampered
 
 from stackwright.attest import access, keys, provenance, sbom, verify
 from stackwright.attest.layout import Layout, image_of
-from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind
+from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind, open_envelope
 from stackwright.engines import oci
 from stackwright.engines.docker import Docker
 from stackwright.errors import AttestError, PublishError, SiteError
 from stackwright.model import Check, Outcome, Tier
-from stackwright.record import Record
+from stackwright.record import Phase, Record, Status
 from stackwright.runner import Runner
 
 pytestmark = pytest.mark.engine
@@ -88,6 +88,23 @@ def test_an_annotation_alone_keeps_nothing_from_being_signed(
     again = the_site.publish(small, "hpc/annotated", tmp_path)
     assert set(again.attached.new) == set(Kind) - {Kind.VERDICT}
     assert the_site.verify(again.copy).record == small.record
+
+
+def test_why_something_else_failed_is_not_published(
+    the_site: TheSite, small: SmallRow, tmp_path: Path
+) -> None:
+    """The image is proven, and then its .sif could not be made: the site's mirror did not answer."""
+    reason = "apt-get: http://mirror.planted.example/debian does not answer"
+    failed = replace(small.record, status=Status.FAILED, phase=Phase.SIF, reason=reason)
+    done = the_site.publish(replace(small, record=failed), "hpc/failed", tmp_path)
+    layout = Layout(folder=done.copy)
+    found = [
+        open_envelope(layout.path(one.document["layers"][0]["digest"], "").read_bytes(), "").payload
+        for one in layout.referrers(done.attached.image)
+    ]
+    assert len(found) == len(Kind)
+    assert any(b'"status":"failed"' in one for one in found), "it is this record"
+    assert not any(b"planted" in one for one in found)
 
 
 def test_a_new_key_signs_beside_the_old_one(

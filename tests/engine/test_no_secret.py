@@ -200,14 +200,18 @@ def test_all_that_it_leaves_was_looked_into(night: Night, begins: str, holds: by
 
 
 @pytest.mark.parametrize(
-    ("then", "place"),
-    [("cp /etc/pip.conf /toolchain", "registry/"), ("cat /etc/pip.conf", f"out/{ROW}/")],
-    ids=["layer", "log"],
+    ("then", "place", "secret"),
+    [
+        ("cp /etc/pip.conf /toolchain", "registry/", "token of the index"),
+        ("cp /run/secrets/ca /toolchain", "registry/", "authority"),
+        ("cat /etc/pip.conf", f"out/{ROW}/", "token of the index"),
+    ],
+    ids=["layer", "authority", "log"],
 )
 def test_one_that_leaks_is_found(
-    tmp_path: Path, server: RegistryServer, docker: Docker, runner: Runner, then: str, place: str
+    tmp_path: Path, server: RegistryServer, docker: Docker, runner: Runner, then: str, place: str, secret: str
 ) -> None:
     shutil.rmtree(server.data)
     found = a_night(tmp_path, then, server, docker, runner).leaks()
-    assert {secret for secret, _ in found} == {"token of the index"}
+    assert {name for name, _ in found} == {secret}
     assert any(where.startswith(place) for _, where in found), found
