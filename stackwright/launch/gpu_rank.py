@@ -66,7 +66,7 @@ def slow(found: list[str]) -> str:
 def asked() -> tuple[bool, str]:
     """Whether a sum over the GPUs of all ranks came back, and all that was written.
 
-    NCCL is left to choose, so that it names what it would fall back to.
+    NCCL is left to choose, so that it names what it would fall back to. Descriptors stay open: PMI_FD is one.
     """
     environment = {**os.environ, "NCCL_DEBUG": "INFO"}
     for name in ("NCCL_NET", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
@@ -74,7 +74,7 @@ def asked() -> tuple[bool, str]:
     try:
         done = subprocess.run(
             [sys.executable, "-c", SUM], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=PATIENCE, check=False,
+            timeout=PATIENCE, close_fds=False, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:
         return False, (late.stdout or b"").decode(errors="replace") + f"\nno sum after {PATIENCE} s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,21 @@ def test_a_sum_that_did_not_come_back_is_as_wrong_as_the_wrong_network(
     wrong = gpu_rank.main()
     assert said in wrong
     assert bool(wrong) == bool(said)
+
+
+def test_the_sum_reaches_what_started_its_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MPICH meets its ranks through a descriptor that it inherits, under srun and under mpirun. Python closes
+    it by itself: https://github.com/flux-framework/flux-docs/issues/60."""
+    end, start = os.pipe()
+    os.set_inheritable(start, True)
+    monkeypatch.setenv("PMI_FD", str(start))
+    monkeypatch.setattr(gpu_rank, "DEVICE", str(tmp_path))
+    write = "import os; os.write(int(os.environ['PMI_FD']), b'cmd=init')"
+    monkeypatch.setattr(gpu_rank, "SUM", f"{write}; print({logs.NCCL_INFINIBAND!r})")
+    wrong = gpu_rank.main()
+    os.close(start)
+    with os.fdopen(end, "rb") as handle:
+        assert (wrong, handle.read()) == ("", b"cmd=init")
 
 
 def run_carried(program: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
