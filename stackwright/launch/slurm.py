@@ -53,12 +53,17 @@ def _directives(target: Target, site: Site) -> Iterator[Option]:
 
 
 def _variables(target: Target, site: Site) -> Iterator[Variable]:
+    """A cluster's own MPI is bound in for a fabric that only it knows, and is left to choose it."""
     yield from nccl(target, site)
+    bound = site.host_mpi is not None
+    chooses = bound and site.fabric == "tcp"
     if target.mpi.flavour == "openmpi":
         for name, value, why in openmpi_transport(site, modern=target.mpi_major >= 5):
-            yield Variable(f"OMPI_MCA_{name}", value, why)
-    if uses_ucx(target, site):
+            if not (chooses and name in ("pml", "btl")):
+                yield Variable(f"OMPI_MCA_{name}", value, why)
+    if uses_ucx(target, site) and not chooses:
         yield from ucx(site)
+    if uses_ucx(target, site) or bound:
         why = (
             "ranks of one node share memory by its name: each container has its own user namespace, "
             "and /proc of the other one is closed"

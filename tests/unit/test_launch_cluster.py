@@ -77,6 +77,18 @@ def test_the_three_ways_lead_into_the_container() -> None:
 
 
 @pytest.mark.parametrize("which", TARGETS)
+def test_an_mpi_that_was_bound_for_its_fabric_is_left_to_choose_it(which: str) -> None:
+    """All but InfiniBand is tcp to us: a cluster's MPI that is told so would not take its Slingshot."""
+    made = batch(which, host_mpi="/opt/m", interface="ib0")
+    names = {one.name for one in made.variables}
+    told = {name for name in names if name.startswith(("OMPI_MCA_", "UCX_"))}
+    assert told - {"OMPI_MCA_btl_tcp_if_include"} == {"UCX_POSIX_USE_PROC_LINK"}
+    assert "NCCL_SOCKET_IFNAME" in names
+    forced = batch(which, host_mpi="/opt/m", fabric="infiniband").text
+    assert "UCX_TLS=rc,sm,self" in forced
+
+
+@pytest.mark.parametrize("which", TARGETS)
 @pytest.mark.parametrize(
     "way", [{}, {"host_mpi": "/opt/m"}, {"pyxis": True}, {"fabric": "infiniband"}], ids=str
 )
