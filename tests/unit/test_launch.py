@@ -79,6 +79,14 @@ def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
     assert "btl" not in text
 
 
+@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun"])
+def test_the_program_is_in_the_containers_that_it_is_started_in(launcher: str) -> None:
+    """As with --docker and --pyxis: the line ends in `python train.py`, which no image has."""
+    assert " -v .:/workspace " in next(
+        line for line in made("openmpi 5", launcher).before if "docker run" in line
+    )
+
+
 def test_an_nccl_that_does_not_know_it_is_not_told_its_network() -> None:
     old = launch.Target.of(stack(nccl="2.8.3", nccl_code=2803), "i")
     site = launch.site(hosts_text="a:2", fabric="infiniband")
