@@ -6,6 +6,7 @@ pyxis, where srun itself makes the container.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from stackwright.launch.fabric import BIND_WHY, nccl, proofs, ucx, uses_ucx
@@ -115,8 +116,16 @@ def _pyxis(target: Target) -> tuple[tuple[Option, ...], str, tuple[str, ...]]:
         Option(("--container-workdir=/workspace",), "where the program is started"),
     )
     before = (
-        f"First, once: enroot import -o {file} dockerd://{target.image}    (docker:// from a registry)",
+        f"First, once: {shlex.join(('enroot', 'import', '-o', file, _enroot(target)))}",
         "PMIx reaches the container only if the cluster's enroot has its hook 50-slurm-pmi.sh.",
         "Submit it with sbatch, -p and -t for your partition and time.",
     )
     return way, PYXIS, before
+
+
+def _enroot(target: Target) -> str:
+    """In its own notation: # behind the registry, and a digest in the place of the tag (its docker.sh)."""
+    if not target.registry:
+        return f"dockerd://{target.image}"
+    path, at, digest = target.image.removeprefix(f"{target.registry}/").partition("@")
+    return f"docker://{target.registry}#" + (f"{path.partition(':')[0]}:{digest}" if at else path)

@@ -49,6 +49,12 @@ class Target:
     def mpi_major(self) -> int:
         return int(self.mpi.version.split(".")[0])
 
+    @property
+    def registry(self) -> str:
+        """The host that the image's name begins with, as Docker reads it; without one it is Docker Hub's."""
+        host, slash, _ = self.image.partition("/")
+        return host if slash and (host == "localhost" or "." in host or ":" in host) else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:

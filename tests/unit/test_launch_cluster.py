@@ -76,6 +76,23 @@ def test_the_three_ways_lead_into_the_container() -> None:
     assert len({hybrid.when, bound.when, pyxis.when}) == 3
 
 
+@pytest.mark.parametrize(
+    ("image", "source"),
+    [
+        ("stackwright/row:1", "dockerd://stackwright/row:1"),
+        ("registry.example:5000/hpc/images:row", "'docker://registry.example:5000#hpc/images:row'"),
+        ("a.b/hpc/images@sha256:12", "'docker://a.b#hpc/images:sha256:12'"),
+        ("a.b/hpc/images:row@sha256:12", "'docker://a.b#hpc/images:sha256:12'"),
+    ],
+)
+def test_enroot_is_told_the_registry_as_it_reads_it(image: str, source: str) -> None:
+    """Without # it asks Docker Hub. doc/cmd/import.md and src/docker.sh of enroot."""
+    made = launch.LAUNCHERS["slurm"].make(
+        launch.Target.of(stack(), image), launch.site(pyxis=True), ("true",)
+    )
+    assert f"enroot import -o row-1.sqsh {source}" in made.before[0].replace(stack().id, "row-1")
+
+
 @pytest.mark.parametrize("which", TARGETS)
 def test_an_mpi_that_was_bound_for_its_fabric_is_left_to_choose_it(which: str) -> None:
     """All but InfiniBand is tcp to us: a cluster's MPI that is told so would not take its Slingshot."""
