@@ -8,7 +8,7 @@ OMPI_MCA_orte_default_hostfile, which is not the name of Open MPI 5, and HYDRA_H
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stackwright.launch.fabric import RANKS_WHY, SHM_WHY
@@ -30,7 +30,8 @@ SETTINGS = (
     ("slotsPerWorker", "how many ranks on each worker: one per GPU"),
     ("sshAuthMountPath", "where the image's user has its keys, which the operator makes for this job"),
     ("launcherCreationPolicy: WaitForWorkersReady", "else mpirun fails as long as no worker lets it in"),
-    ("cleanPodPolicy: Running", "workers go when mpirun has ended; what has failed stays, with its log"),
+    ("cleanPodPolicy: Running", "workers go when mpirun has ended"),
+    ("restartPolicy: Never", "what failed stays with its log; restarted in place it goes after the last try"),
     ("sshd-as-user", "the worker's container: an SSH server without root, for the operator's key"),
     ("nvidia.com/gpu", "needs NVIDIA's device plugin on the cluster"),
     ("emptyDir of memory in /dev/shm", SHM_WHY),
@@ -60,7 +61,15 @@ def kubernetes(target: Target, site: Site, command: tuple[str, ...]) -> Manifest
             },
         },
     }
-    return Manifest(document=document, settings=settings, when=WHEN, before=("kubectl apply -f this file",))
+    return Manifest(document=document, settings=settings, when=WHEN, before=tuple(_before(target, site)))
+
+
+def _before(target: Target, site: Site) -> Iterator[str]:
+    if not target.registry:
+        yield f"First push {target.image} to your registry and name it so below: this name is Docker Hub's."
+    if site.fabric == "infiniband":
+        yield "RDMA locks memory: containerd needs LimitMEMLOCK=infinity, as IPC_LOCK helps no user but root."
+    yield "kubectl apply -f this file"
 
 
 def _name(row: str) -> str:
@@ -93,12 +102,17 @@ def _launcher(target: Target, site: Site, command: tuple[str, ...]) -> dict[str,
     container: dict[str, Any] = {
         "name": "launcher",
         "image": target.image,
-        "command": ["bash", "-c", line.text] if line.proofs else list(line.argv),
+        "command": [_literal(word) for word in (("bash", "-c", line.text) if line.proofs else line.argv)],
     }
     if target.mpi.flavour == "mpich":
         ssh = mpich_ssh(site)
         container["env"] = [{"name": ssh.name, "value": ssh.value}]
     return container
+
+
+def _literal(word: str) -> str:
+    """A word that Kubernetes hands on as it is: it puts values in place of $(NAME), and $ in that of $$."""
+    return word.replace("$", "$$") if re.search(r"\$(\$|\([-._a-zA-Z0-9]+\))", word) else word
 
 
 def _worker(target: Target, site: Site) -> dict[str, Any]:
@@ -112,11 +126,6 @@ def _worker(target: Target, site: Site) -> dict[str, Any]:
         "readinessProbe": {"tcpSocket": {"port": site.ssh_port}},
         "resources": {"limits": limits},
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],  # noqa: S108
-        **(
-            {"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}
-            if site.fabric == "infiniband"
-            else {}
-        ),
     }
 
 
@@ -132,4 +141,4 @@ def _replicas(
     }
     if volumes:
         pod["volumes"] = volumes
-    return {"replicas": count, "template": {"spec": pod}}
+    return {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -175,6 +176,54 @@ def test_the_manifest_is_an_mpijob(which: str, fabric: Any) -> None:
     assert words[-len(HOSTILE) :] == list(HOSTILE)
     assert words[:3] == ["mpirun", "-np", "8"]
     assert all(why for _, why in made.settings)
+
+
+SHELL = ("sh", "-c", "echo $$ $(HYDRA_LAUNCHER_EXTRA_ARGS) $$(HOSTNAME) $HOME $(id -u)")
+
+
+@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("which", TARGETS)
+def test_kubernetes_hands_the_command_on_as_it_was_given(which: str, fabric: Any) -> None:
+    """It reads $(NAME) and $$ in a command itself: third_party/forked/golang/expansion of kubernetes."""
+    made = manifest(which, SHELL, fabric=fabric)
+    document = yaml.safe_load(launch.script(made))
+    (launcher,) = document["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
+    words = [expanded(word) for word in launcher["command"]]
+    if fabric == "infiniband":
+        assert words[2].startswith("prove_world=$(cat")
+        words = shlex.split(words[2].rpartition(" &&\n")[2])
+    assert tuple(words[-len(SHELL) :]) == SHELL
+
+
+def expanded(word: str) -> str:
+    """As the kubelet does it, where each name that there can be has a value."""
+    return re.sub(r"\$(\$|\((\w+)\))", lambda found: "" if found[2] else "$", word)
+
+
+@pytest.mark.parametrize("which", TARGETS)
+def test_what_failed_on_kubernetes_can_be_read_there(which: str) -> None:
+    """Restarted in place, as the operator does by itself, a launcher goes with its log after the last try."""
+    replicas = manifest(which).document["spec"]["mpiReplicaSpecs"]
+    assert {one["restartPolicy"] for one in replicas.values()} == {"Never"}
+
+
+def test_a_capability_that_its_user_would_not_get_is_not_asked_for() -> None:
+    """https://github.com/kubernetes/kubernetes/issues/56374: none but root has it in a set that counts."""
+    text = launch.script(manifest("openmpi 5", fabric="infiniband"))
+    assert "runAsUser: 1000" in text and "capabilities" not in text
+    assert "LimitMEMLOCK=infinity" in text
+    assert "LimitMEMLOCK" not in launch.script(manifest("openmpi 5"))
+
+
+@pytest.mark.parametrize(
+    ("image", "local"),
+    [("stackwright/row:1", True), ("row@sha256:1", True), ("localhost/row:1", False), ("a.b/row:1", False),
+     ("a:5000/row@sha256:1", False)],
+)  # fmt: skip
+def test_an_image_of_this_machine_alone_has_to_be_pushed_first(image: str, local: bool) -> None:
+    target = launch.Target.of(stack(), image)
+    made = launch.LAUNCHERS["kubernetes"].make(target, launch.site(), ("true",))
+    assert any("push" in line for line in made.before) == local
 
 
 @pytest.mark.parametrize("fabric", launch.FABRICS)
