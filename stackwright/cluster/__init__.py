@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from stackwright.cluster import image as images
 from stackwright.cluster.answers import Judged, judge
-from stackwright.cluster.seen import PROGRAMS, Seen
+from stackwright.cluster.seen import PATIENCE, PROGRAMS, Seen
 from stackwright.model import Stack
-from stackwright.runner import Runner
+from stackwright.runner import Completed, Runner
 
-ABSENT = 127
+ABSENT, HUNG = 127, 124
 SHOWN = 120
 """Characters of a line."""
-PATIENCE = 30
-"""Seconds for one program: a controller that does not answer, or a driver that hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +38,29 @@ def examine(runner: Runner, stacks: Iterable[Stack]) -> Examined:
     """Ask each program once. One that is absent, fails or hangs is a thing that was seen, and no error."""
     seen, asked = Seen(), []
     for argv, read in PROGRAMS:
-        said = _said(runner, argv)
-        if said is not None:
+        done = _ran(runner, argv)
+        said = _printed(done) if done else ""
+        if done and done.returncode == HUNG:
+            seen = replace(seen, hung=(*seen.hung, argv[0]))
+        elif done:
             seen = read(seen, said)
-        lines = (" ".join(line.split()) for line in (said or "").splitlines())
+        lines = (" ".join(line.split()) for line in said.splitlines())
         first = next((line for line in lines if line), "")
-        asked.append(Asked(" ".join(argv), said is not None, first[:SHOWN]))
+        asked.append(Asked(" ".join(argv), done is not None, first[:SHOWN]))
     return Examined(tuple(asked), seen, judge(map(images.of, stacks), seen))
 
 
-def _said(runner: Runner, argv: Sequence[str]) -> str | None:
-    """What a program printed, without what would steer a terminal; None where it cannot be started."""
+def _ran(runner: Runner, argv: Sequence[str]) -> Completed | None:
+    """None where it cannot be started."""
     try:
         done = runner(argv, timeout=PATIENCE)
     except OSError:  # a file of that name which is no program
         return None
-    if done.returncode == ABSENT:
-        return None
+    return None if done.returncode == ABSENT else done
+
+
+def _printed(done: Completed) -> str:
+    """Without what would steer a terminal."""
     return re.sub(r"[^\t\n\x20-\x7e]", " ", f"{done.stdout}\n{done.stderr}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stackwright.cluster.image import Image
-from stackwright.cluster.seen import Port, Seen
+from stackwright.cluster.seen import PATIENCE, Port, Seen
 from stackwright.launch.slurm import PMI
 from stackwright.rules import tables
 from stackwright.rules.tables import as_numbers
@@ -49,8 +49,8 @@ def start(image: Image, seen: Seen) -> Answer:
     """Whether srun's ranks become one world."""
     about, wanted = "srun", PMI[image.mpi.flavour]
     if seen.pmi is None:
-        if seen.pmi_error:
-            return Answer(about=about, outcome="fails", why=seen.pmi_error, todo="a node where srun works")
+        if wrong := seen.pmi_error or _hung(seen, "srun"):
+            return Answer(about=about, outcome="fails", why=wrong, todo="a node where srun works")
         todo = "on nodes that you reach by ssh: launch --mpirun; else the cluster's own scheduler"
         why = "no srun here: no Slurm, or not its login node"
         return Answer(about=about, outcome="not found", why=why, todo=todo)
@@ -60,6 +60,10 @@ def start(image: Image, seen: Seen) -> Answer:
         source = "Open MPI, docs/launching-apps/slurm.rst"
         return Answer(about=about, outcome="doubtful", why=why, todo="ask for a later Slurm", source=source)
     return found
+
+
+def _hung(seen: Seen, program: str) -> str:
+    return f"{program} did not end within {PATIENCE} s" if program in seen.hung else ""
 
 
 def _plugin(image: Image, seen: Seen, about: str, wanted: str) -> Answer:
@@ -113,12 +117,15 @@ def container(image: Image, seen: Seen) -> Answer:
 def own_mpi(image: Image, seen: Seen) -> Answer:
     """Whether the cluster's own MPI can be bound in, for a fabric that the image's does not know."""
     about = OWN_MPI
+    without = "start by srun, without --host-mpi"
+    if seen.mpi is None and seen.other_mpi:
+        why = f"mpirun here says {seen.other_mpi!r}, which is no MPI whose ABI is known"
+        return Answer(about=about, outcome="doubtful", why=why, todo=without)
     if seen.mpi is None:
-        todo = "module load it, and ask again"
-        return Answer(about=about, outcome="not found", why="no mpirun here", todo=todo)
+        why, todo = _hung(seen, "mpirun") or "no mpirun here", "module load it, and ask again"
+        return Answer(about=about, outcome="not found", why=why, todo=todo)
     flavour, version = seen.mpi
     named = f"{flavour} {version} here, {image.mpi.flavour} {image.mpi.version} in the image"
-    without = "start by srun, without --host-mpi"
     if refusal := _other_abi(image, flavour, version) or _later_glibc(image, seen):
         return Answer(about=about, outcome="fails", why=f"{named}: {refusal}", todo=without)
     if doubt := _doubt(image, seen, flavour, version):
@@ -162,9 +169,8 @@ def _doubt(image: Image, seen: Seen, flavour: str, version: str) -> tuple[str, s
 def fabric(image: Image, seen: Seen) -> Answer:
     about, todo = "fabric", "ask on a compute node: srun ibv_devinfo"
     if seen.ports is None:
-        return Answer(
-            about=about, outcome="not found", why="no ibv_devinfo here; a login node may have none", todo=todo
-        )
+        why = _hung(seen, "ibv_devinfo") or "no ibv_devinfo here; a login node may have none"
+        return Answer(about=about, outcome="not found", why=why, todo=todo)
     other = next((name for port in seen.ports if (name := _other_fabric(port))), None)
     if other:
         why = f"{other} is not driven by the image's UCX and NCCL: they take TCP"
@@ -174,14 +180,14 @@ def fabric(image: Image, seen: Seen) -> Answer:
     if not active:
         why = "no port is active" if seen.ports else "no device for RDMA"
         return Answer(about=about, outcome="falls back to TCP", why=f"{why} on this node", todo=todo)
-    infiniband = next((port for port in active if port.link == "InfiniBand"), None)
-    port = infiniband or active[0]
+    infiniband = tuple(port for port in active if port.link == "InfiniBand")
+    port, *others = infiniband or active
     kind = "InfiniBand" if infiniband else "RoCE"
-    option = f"--fabric infiniband --hca {port.device}:{port.number}"
-    why = f"{kind} on {port.device}, port {port.number}, by libibverbs and UCX {image.ucx}".rstrip()
-    return Answer(
-        about=about, outcome="works", why=why, todo=f"launch … {option}: fails where TCP would be taken"
-    )
+    more = f", and {len(others)} more" if others else ""
+    why = f"{kind} on {port.device}, port {port.number}{more}, by libibverbs and UCX {image.ucx}".rstrip()
+    alone = f" --hca {port.device}:{port.number}" if not others and len(active) > 1 else ""
+    todo = f"launch … --fabric infiniband{alone}: fails where TCP would be taken"
+    return Answer(about=about, outcome="works", why=why, todo=todo)
 
 
 def _other_fabric(port: Port) -> str | None:
@@ -191,7 +197,7 @@ def _other_fabric(port: Port) -> str | None:
 def driver(image: Image, seen: Seen) -> Answer:
     about, todo = "driver", "ask on a compute node: srun --gpus=1 nvidia-smi"
     if seen.driver is None:
-        why = "no answer of nvidia-smi here; a login node may have no GPU"
+        why = _hung(seen, "nvidia-smi") or "no answer of nvidia-smi here; a login node may have no GPU"
         return Answer(about=about, outcome="not found", why=why, todo=todo)
     major = image.cuda.split(".")[0]
     least = dict(tables.DRIVER_FLOOR).get(major)

@@ -9,7 +9,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-VERSION = r"(\d+(?:\.\d+)+)"
+NUMBER = r"\d{1,9}"
+"""int() refuses one that is long enough."""
+VERSION = rf"({NUMBER}(?:\.{NUMBER})+)"
+PATIENCE = 30
+"""Seconds for one program: a controller that does not answer, or a driver that hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class Port:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """``pmi`` are the plugins of srun, ``pmix`` the major versions of its PMIx, ``pmi_error`` what it could
-    not load. ``mpi`` is the cluster's own: flavour and version; ``prefix`` is where it lies.
+    not load. ``mpi`` is the cluster's own: flavour and version; ``prefix`` is where it lies. ``other_mpi`` is
+    what mpirun says where it is that of another one, ``hung`` the programs that did not end.
     """
 
     slurm: str | None = None
@@ -43,6 +48,8 @@ class Seen:
     glibc: str | None = None
     runtime: tuple[str, str] | None = None
     kernel: str | None = None
+    other_mpi: str = ""
+    hung: tuple[str, ...] = ()
 
 
 def slurm(seen: Seen, text: str) -> Seen:
@@ -57,7 +64,7 @@ def pmi(seen: Seen, text: str) -> Seen:
     if title is None:
         return replace(seen, pmi_error=_first(r"^(srun: (?:error|fatal): .*)$", text) or "")
     found = tuple(line for line in lines[title + 1 :] if re.fullmatch(r"[a-z][a-z0-9_]*", line))
-    versions = {int(number) for number in re.findall(r"\bpmix_v(\d+)\b", " ".join(lines[title:]))}
+    versions = {int(number) for number in re.findall(rf"\bpmix_v({NUMBER})\b", " ".join(lines[title:]))}
     error = next((line for line in lines if "can not load PMIx library" in line), "")
     return replace(seen, pmi=found, pmix=tuple(sorted(versions)), pmi_error=error)
 
@@ -68,22 +75,24 @@ def pyxis(seen: Seen, text: str) -> Seen:
 
 _FLAVOURS = (
     ("openmpi", rf"\(Open MPI\)\s+{VERSION}"),
-    ("intel", rf"Intel\(R\) MPI Library.*?Version\s+{VERSION}"),
+    ("intel", rf"Intel\(R\) MPI Library.*?Version\s+({NUMBER}(?:\.{NUMBER})*)"),
     ("mpich", rf"HYDRA build details:\s+Version:\s+{VERSION}"),
 )
 
 
 def mpirun(seen: Seen, text: str) -> Seen:
     found = ((name, _first(pattern, text)) for name, pattern in _FLAVOURS)
-    return replace(seen, mpi=next(((name, version) for name, version in found if version), None))
+    mpi = next(((name, version) for name, version in found if version), None)
+    return replace(seen, mpi=mpi, other_mpi="" if mpi else _first(r"^\s*(\S.{0,60})", text) or "")
 
 
 def ompi_info(seen: Seen, text: str) -> Seen:
-    """Where mpirun is that of another MPI, its own answer counts."""
+    """Where mpirun is that of another MPI, or of another Open MPI, this one is not what would be bound in."""
     version, prefix = _first(rf"^\s*Open MPI:\s+{VERSION}", text), _first(r"^\s*Prefix:\s+(/\S*)\s*$", text)
     pml = tuple(dict.fromkeys(re.findall(r"^\s*MCA pml:\s+(\w+)", text, re.M)))
-    mpi = seen.mpi or (("openmpi", version) if version else None)
-    return replace(seen, mpi=mpi, prefix=prefix, pml=pml)
+    if not version or seen.mpi not in (None, ("openmpi", version)):
+        return seen
+    return replace(seen, mpi=("openmpi", version), prefix=prefix, pml=pml)
 
 
 def ibv(seen: Seen, text: str) -> Seen:
@@ -96,7 +105,7 @@ def ibv(seen: Seen, text: str) -> Seen:
             device, transport = (value if re.fullmatch(r"\w{1,32}", value, re.ASCII) else ""), ""
         elif name == "transport":
             transport = value
-        elif name == "port" and value.isdigit() and device:
+        elif name == "port" and re.fullmatch(r"\d{1,3}", value, re.ASCII) and device:
             ports.append(Port(device, int(value), False, "", transport))
         elif name == "state" and ports:
             ports[-1] = replace(ports[-1], active=value.startswith("PORT_ACTIVE"))
@@ -111,7 +120,7 @@ def nvidia(seen: Seen, text: str) -> Seen:
 
 def capabilities(seen: Seen, text: str) -> Seen:
     """One line for each GPU; drivers before 510 do not know the question, and say so."""
-    found = re.findall(r"^\s*(\d+\.\d)\s*$", text, re.M)
+    found = re.findall(r"^\s*(\d{1,3}\.\d)\s*$", text, re.M)
     return replace(seen, capabilities=tuple(dict.fromkeys(found)))
 
 
@@ -121,9 +130,10 @@ def glibc(seen: Seen, text: str) -> Seen:
 
 
 def runtime(seen: Seen, text: str) -> Seen:
-    """``apptainer version 1.2.5-1.el8``, ``singularity-ce version 3.11.4``, ``singularity version 3.8.7``."""
-    match = re.search(rf"^(apptainer|singularity(?:-ce)?) version {VERSION}", text, re.M | re.ASCII)
-    return replace(seen, runtime=seen.runtime or ((match[1], match[2]) if match else None))
+    """``apptainer version 1.2.5-1.el8``, ``singularity-ce version 3.11.4``; Singularity 2: ``2.6.1-dist``."""
+    name = r"(?:(apptainer|singularity(?:-ce)?) version )?"
+    match = re.search(rf"^{name}{VERSION}(?(1)|-dist)", text, re.M | re.ASCII)
+    return replace(seen, runtime=seen.runtime or ((match[1] or "singularity", match[2]) if match else None))
 
 
 def kernel(seen: Seen, text: str) -> Seen:

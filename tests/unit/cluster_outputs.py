@@ -72,6 +72,10 @@ MPIRUN = {
     Release Date:                            Wed Apr 17 15:30:02 CDT 2024
     Process Manager:                         pmi
 """,
+    # TACC/tacc-containers issue 8: until 2021 an update is no part of the number
+    "Intel 2019": """Intel(R) MPI Library for Linux* OS, Version 2019 Update 7 Build 20200312 (id: 5dc2dd3e9)
+Copyright 2003-2020, Intel Corporation.
+""",
     "Intel": """Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307 (id: d82b3071db)
 Copyright 2003-2023, Intel Corporation.
 """,
@@ -128,6 +132,9 @@ IBV = {
     "InfiniBand": port("mlx5_12", DOWN, "Ethernet") + port("mlx5_13", UP, "InfiniBand"),
     # deepseek-ai/DeepEP issue 38
     "RoCE": port("mlx5_2", UP, "Ethernet"),
+    # four for the GPUs and one that is Ethernet: NVIDIA/nccl issue 302
+    "several": "".join(port(f"mlx5_{n}", UP, "Ethernet" if n == 2 else "InfiniBand") for n in range(5)),
+    "one of two": port("mlx5_0", UP, "Ethernet") + port("mlx5_1", UP, "InfiniBand"),
     "down": port("mlx5_0", DOWN, "InfiniBand"),
     "none": "No IB devices found\n",
     # the device's name as in prometheus/node_exporter issue 2023
@@ -163,4 +170,5 @@ RUNTIME = {
     "apptainer": "apptainer version 1.4.5\n",
     "singularity-ce": "singularity-ce version 3.11.4\n",
     "singularity": "singularity version 3.8.7-1.el7\n",
+    "singularity 2": "2.6.1-dist\n",  # which has no other words
 }

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ OPENMPI = images.of(stack(mpi=Mpi(flavour="openmpi", version="5.0.7"), cuda_runt
 OPENMPI_4 = Mpi(flavour="openmpi", version="4.1.4")
 OLD = images.of(stack(id="old", mpi=OPENMPI_4, os="debian-12", cuda_runtime="11.8.89"))
 MPICH = images.of(stack(id="mpich", mpi=Mpi(flavour="mpich", version="4.2.1")))
-WITHOUT_UCX = "  Prefix: /opt/m\n  MCA pml: ob1 (MCA v2)\n"
+WITHOUT_UCX = "  Open MPI: 5.0.7\n  Prefix: /opt/m\n  MCA pml: ob1 (MCA v2)\n"
 HEALTHY = {
     "srun --version": SLURM["24.11"],
     "srun --mpi=list": PMI["pmix 5"],
@@ -101,6 +102,7 @@ def test_the_plugins_of_srun(which: str, plugins: Any, versions: Any) -> None:
         ("Open MPI 4", ("openmpi", "4.1.7")),
         ("MPICH", ("mpich", "4.2.1")),
         ("Intel", ("intel", "2021.9")),
+        ("Intel 2019", ("intel", "2019")),
     ],
 )
 def test_the_mpi_of_the_cluster(which: str, wanted: tuple[str, str]) -> None:
@@ -111,7 +113,8 @@ def test_ompi_info_says_where_it_lies_and_what_it_can_use() -> None:
     found = seen.ompi_info(Seen(), OMPI_INFO["HPC-X"])
     assert (found.mpi, found.prefix) == (("openmpi", "4.1.7"), "/opt/hpcx/ompi")
     assert found.pml == ("cm", "ob1", "ucx")
-    assert seen.ompi_info(Seen(mpi=("intel", "2021.9")), OMPI_INFO["Debian"]).mpi == ("intel", "2021.9")
+    for other in (("intel", "2021.9"), ("openmpi", "4.1.7")):
+        assert seen.ompi_info(Seen(mpi=other), OMPI_INFO["Debian"]) == Seen(mpi=other)
 
 
 def test_each_port_has_its_device_state_and_link() -> None:
@@ -136,6 +139,7 @@ def test_libc_runtime_and_kernel() -> None:
     assert found == {"2.41": "2.41", "2.34": "2.34", "2.35": "2.35", "musl": None}
     assert [seen.runtime(Seen(), text).runtime for text in RUNTIME.values()] == [
         ("apptainer", "1.4.5"), ("singularity-ce", "3.11.4"), ("singularity", "3.8.7"),
+        ("singularity", "2.6.1"),
     ]  # fmt: skip
     assert seen.kernel(Seen(), "3.10.0-1160.el7.x86_64\n").kernel == "3.10.0"
 
@@ -146,6 +150,14 @@ def test_no_output_is_an_error(text: str) -> None:
     examined = cluster.examine(Cluster(said), [stack()])
     assert json.dumps(cluster.as_json(examined))
     assert all(one.said.isprintable() for one in examined.asked)
+
+
+@pytest.mark.parametrize(("argv", "_"), PROGRAMS, ids=str)
+def test_a_number_that_is_none_is_no_error(argv: tuple[str, ...], _: object) -> None:
+    """int() takes no more than 4,300 digits."""
+    said = {**HEALTHY, " ".join(argv): re.sub(r"\d+", "9" * 5000, HEALTHY.get(" ".join(argv), "9"))}
+    examined = cluster.examine(Cluster(said), [stack()])
+    assert json.dumps(cluster.as_json(examined))
 
 
 # -- what follows ----------------------------------------------------------------------------------
@@ -196,6 +208,7 @@ def test_how_srun_meets_the_mpi(
         (OPENMPI, {"ompi_info": OMPI_INFO["Debian"]}, "doubtful", "/usr"),
         (OPENMPI, {"ompi_info": WITHOUT_UCX}, "falls back to TCP", "without UCX"),
         (OPENMPI, {"mpirun_version": None, "ompi_info": None}, "not found", "no mpirun"),
+        (OPENMPI, {"mpirun_version": "\nA vendor's 1.2\n", "ompi_info": None}, "doubtful", "A vendor's 1.2"),
     ],
 )  # fmt: skip
 def test_whether_the_mpi_of_the_cluster_can_be_bound_in(
@@ -210,6 +223,7 @@ def test_whether_the_mpi_of_the_cluster_can_be_bound_in(
     [
         ("InfiniBand", "works", "InfiniBand on mlx5_13, port 1"),
         ("RoCE", "works", "RoCE on mlx5_2"),
+        ("several", "works", "InfiniBand on mlx5_0, port 1, and 3 more"),
         ("down", "falls back to TCP", "no port is active"),
         ("none", "falls back to TCP", "no device"),
         ("Omni-Path", "falls back to TCP", "Omni-Path"),
@@ -219,6 +233,41 @@ def test_what_goes_over_the_fabric(which: str, outcome: str, said: str) -> None:
     found = answer(OPENMPI, "fabric", ibv_devinfo=IBV[which])
     assert (found.outcome, said in found.why) == (outcome, True), found
     assert answer(OPENMPI, "fabric", ibv_devinfo=None).outcome == "not found"
+
+
+@pytest.mark.parametrize(
+    ("which", "hca"),
+    [("InfiniBand", None), ("RoCE", None), ("several", None), ("one of two", "mlx5_1:1")],
+)
+def test_no_device_is_named_alone_that_is_not(which: str, hca: str | None) -> None:
+    """NCCL takes all that are active; --hca leaves it one, and of four a quarter of what they carry."""
+    todo = answer(OPENMPI, "fabric", ibv_devinfo=IBV[which]).todo
+    assert "--fabric infiniband" in todo
+    assert re.findall(r"--hca (\S+):", todo + ":") == ([hca] if hca else [])
+
+
+class Hung(Cluster):
+    """As the runner says it of a program that does not end."""
+
+    def __call__(self, argv: Sequence[str | Path], **options: Any) -> Completed:
+        done = super().__call__(argv, **options)
+        return replace(done, returncode=124, stderr="no end after 30 s") if done.stdout == "hangs" else done
+
+
+@pytest.mark.parametrize(
+    ("program", "about", "outcome"),
+    [
+        ("srun --mpi=list", "srun", "fails"),
+        ("ibv_devinfo", "fabric", "not found"),
+        ("nvidia-smi", "driver", "not found"),
+        ("mpirun --version", "own MPI", "not found"),
+    ],
+)
+def test_a_program_that_hangs_is_not_one_that_is_absent(program: str, about: str, outcome: str) -> None:
+    said = {**HEALTHY, "ompi_info": "", program: "hangs"}
+    (judged,) = cluster.examine(Hung(said), [stack()]).rows
+    found = next(one for one in judged.answers if one.about == about)
+    assert (found.outcome, found.why) == (outcome, f"{program.split()[0]} did not end within 30 s")
 
 
 def test_the_driver_decides_by_the_major_release_of_cuda() -> None:
@@ -241,6 +290,8 @@ def test_containers_by_apptainer_by_pyxis_or_not_at_all() -> None:
     assert (by_pyxis.outcome, "--pyxis" in by_pyxis.todo) == ("works", True)
     old = answer(OPENMPI, "container", uname_r="3.10.0-1160.el7.x86_64\n")
     assert (old.outcome, "zstd" in old.why) == ("doubtful", True)
+    older = answer(OPENMPI, "container", apptainer_version=RUNTIME["singularity 2"])
+    assert (older.outcome, "no SIF" in older.why) == ("fails", True)
 
 
 def test_the_row_that_fits_comes_first() -> None:
@@ -257,7 +308,7 @@ def test_the_row_that_fits_comes_first() -> None:
 def test_a_device_that_is_no_name_never_reaches_a_line_to_paste() -> None:
     found = answer(OPENMPI, "fabric", ibv_devinfo=IBV["RoCE"].replace("mlx5_2", "$(id)"))
     assert "$(id)" not in found.todo + found.why
-    bound = answer(OPENMPI, "own MPI", ompi_info=OMPI_INFO["HPC-X"].replace("/opt/hpcx/ompi", "/$(id)"))
+    bound = answer(OPENMPI, "own MPI", ompi_info=HEALTHY["ompi_info"].replace("/opt/hpcx/ompi", "/$(id)"))
     assert "'/$(id)'" in bound.todo
 
 
