@@ -39,6 +39,8 @@ from stackwright.standing import (
 )
 
 SHELL = "Shell"
+TRAIN = "mpirun -np 2 --bind-to none python train.py"
+"""Open MPI by itself binds so few ranks to a core each. Hydra reads the option with one dash or two."""
 STEPS_SHOWN = 12
 EARLIER_SHOWN = 14
 URGENCY = (State.FAILED, State.INTERRUPTED, State.UNPROVEN, State.PARTLY, State.PROVEN)
@@ -347,7 +349,7 @@ def _docker(record: Record) -> tuple[Command, ...]:
         Command(what=SHELL, text=f"{start} -it {name} bash"),
         Command(
             what="Train on 2 GPUs",
-            text=f'{start} -v "$PWD":/work -w /work {name} \\\n  mpirun -np 2 python train.py',
+            text=f'{start} -v "$PWD":/work -w /work {name} \\\n  {TRAIN}',
         ),
     )
 
@@ -364,7 +366,7 @@ def _apptainer(record: Record) -> tuple[Command, ...]:
     return (
         *pull,
         Command(what=SHELL, text=f"apptainer exec --nv {name} bash"),
-        Command(what="Train on 2 GPUs", text=f"apptainer exec --nv {name} mpirun -np 2 python train.py"),
+        Command(what="Train on 2 GPUs", text=f"apptainer exec --nv {name} {TRAIN}"),
     )
 
 

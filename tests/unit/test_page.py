@@ -153,6 +153,12 @@ def test_a_row_shows_how_it_is_started_and_each_recipe_is_folded() -> None:
     assert "srun --mpi=pmix" in text and "kind: MPIJob" in text and "singleton trap" in text
 
 
+def test_two_ranks_are_not_held_to_a_core_each() -> None:
+    """Open MPI binds up to two ranks to one core each, with all their threads."""
+    text = page((all_passed(),), [], NOON)
+    assert text.count("mpirun -np 2 --bind-to none python train.py") == text.count("mpirun -np 2 ") == 2
+
+
 def test_an_image_that_failed_is_not_offered_to_a_cluster() -> None:
     assert "kind: MPIJob" not in page((broken(),), [], NOON)
 
