@@ -33,7 +33,8 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
         why = "NCCL's ranks find each other on this interface, and what goes over TCP goes here"
         yield Variable("NCCL_SOCKET_IFNAME", site.interface, why)
     if site.fabric == "tcp":
-        yield Variable("NCCL_IB_DISABLE", "1", "NCCL over TCP, also where a host has InfiniBand")
+        why = "NCCL over TCP, also where a host has InfiniBand: there launch with --fabric infiniband"
+        yield Variable("NCCL_IB_DISABLE", "1", why)
         return
     if target.nccl_code >= NCCL_NET_SINCE:
         yield Variable(

@@ -80,6 +80,16 @@ def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "horovodrun"])
+def test_who_reads_of_tcp_reads_what_asks_for_infiniband(launcher: str) -> None:
+    """The page shows recipes for TCP alone, to clusters that have better."""
+    reasons = dict(made("openmpi 5", launcher).settings)
+    assert (
+        "--fabric infiniband"
+        in reasons["NCCL_IB_DISABLE=1" if launcher == "horovodrun" else "-x NCCL_IB_DISABLE=1"]
+    )
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun"])
 def test_the_program_is_in_the_containers_that_it_is_started_in(launcher: str) -> None:
     """As with --docker and --pyxis: the line ends in `python train.py`, which no image has."""
     assert " -v .:/workspace " in next(
