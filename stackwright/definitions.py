@@ -88,7 +88,7 @@ def _one(project: Project, row: Planned, means: Means) -> tuple[Native, Stackwri
     )  # fmt: skip
     known = next((old for old in native.newest(project.records).natives if old.row == one.row), None)
     try:
-        if known and _still_good(project, known, one):
+        if known and _still_good(project, known, one, means.compression):
             means.say(f"{one.row}: unchanged; compared with the facts of the image anew")
             one = _compared_anew(project, row, known)
         else:
@@ -106,16 +106,17 @@ def _tools(project: Project, means: Means) -> tuple[tuple[str, str], ...]:
     return (("stackwright", __version__), ("apptainer", means.apptainer.version), checks, *signed)
 
 
-def _still_good(project: Project, known: Native, wanted: Native) -> bool:
+def _still_good(project: Project, known: Native, wanted: Native, compression: Compression) -> bool:
     """Whether the file that is there is what a build would make, proven by the checks of today."""
-    if known.reason or known.sif is None:
+    if known.reason or known.sif is None or known.sif.compression != compression.name:
         return False
     had, asked = dict(known.tools), dict(wanted.tools)
     if any(had.get(name) != asked[name] for name in ("checks", SIGNED_BY) if name in asked):
         return False
     path = project.out.parent / known.sif.path
     same = (known.key, known.definition) == (wanted.key, wanted.definition)
-    return same and path.is_file() and path.stat().st_size == known.sif.bytes
+    proven = (path.parent / "facts" / FACTS).is_dir()
+    return same and proven and path.is_file() and path.stat().st_size == known.sif.bytes
 
 
 def _compared_anew(project: Project, row: Planned, known: Native) -> Native:
@@ -151,8 +152,11 @@ def _made(project: Project, row: Planned, recipe: Recipe, means: Means, one: Nat
         target, signer = (bad, None) if problem(one) else (good, means.signer)
         wanted = dict(labels(row.stack))
         made = convert.finish(sif, target, apptainer=means.apptainer, wanted=wanted, signer=signer)
-    path = str(target.relative_to(project.out.parent))
-    return replace(one, sif=SifFile(path=path, bytes=made.bytes, sha256=made.sha256))
+    sif_file = SifFile(
+        path=str(target.relative_to(project.out.parent)), bytes=made.bytes, sha256=made.sha256,
+        compression=means.compression.name,
+    )  # fmt: skip
+    return replace(one, sif=sif_file)
 
 
 def _differences(of_image: Path, facts: Mapping[str, Any]) -> tuple[Difference, ...] | None:

@@ -166,6 +166,7 @@ def test_a_file_that_failed_its_probes_does_not_get_its_name(
     assert error.exit_code == 8
     assert one.sif
     assert one.sif.path == f"out/cut-down/{row.recipe.key[:12]}/cut-down.def.failed.sif"
+    assert one.sif.compression == "zstd:3"
     assert one.sif.sha256 == hashlib.sha256((folder / "cut-down.def.failed.sif").read_bytes()).hexdigest()
     assert (folder / "cut-down.def.sif").read_text() == "the one of yesterday"
     assert native.newest(project.records).natives == (one,)

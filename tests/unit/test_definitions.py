@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from report_samples import verdict
 from rows import ROOT
 
 from stackwright import definitions, native
+from stackwright.compression import compression
 from stackwright.definition import render_definition
 from stackwright.definitions import FACTS, Means
 from stackwright.engines.apptainer import Apptainer
@@ -66,7 +68,9 @@ def good(project: Project, row: Planned, means: Means) -> Path:
     known = sample(
         row=row.stack.id, key=row.recipe.key, differences=None, verdict=verdict("sif"),
         definition=render_definition(row.stack, sources(project)).key,
-        sif=SifFile(path=str(path.relative_to(project.out.parent)), bytes=9, sha256="0" * 64),
+        sif=SifFile(
+            path=str(path.relative_to(project.out.parent)), bytes=9, sha256="0" * 64, compression="zstd:3"
+        ),
         tools=definitions._tools(project, means),
     )  # fmt: skip
     native.write(known, project.records)
@@ -134,6 +138,24 @@ def test_one_of_another_content_or_of_other_checks_is_built_anew(
     native.write(replace(known, **change), project.records)
     one, (error,) = work(project, row, means)
     assert (error.cause, one.reason) == (ANEW, ANEW)
+    assert good.read_bytes() == b"yesterday"
+
+
+@pytest.mark.usefixtures("built")
+def test_another_compression_than_it_has_is_built_anew(
+    good: Path, project: Project, row: Planned, means: Means
+) -> None:
+    other = replace(means, compression=compression("lz4"))
+    assert [error.cause for error in work(project, row, other)[1]] == [ANEW]
+    assert good.read_bytes() == b"yesterday"
+
+
+@pytest.mark.usefixtures("built")
+def test_one_whose_facts_are_gone_is_built_anew_and_keeps_its_name(
+    good: Path, project: Project, row: Planned, means: Means
+) -> None:
+    shutil.rmtree(good.parent / "facts" / FACTS)
+    assert [error.cause for error in work(project, row, means)[1]] == [ANEW]
     assert good.read_bytes() == b"yesterday"
 
 
