@@ -30,10 +30,6 @@ EXPLAINED = (
         r"built/[^/]+/compiled_by/cmake",
         "each world compiles its own wheel, with the CMake of its distribution on that day",
     ),
-    (
-        r"link/libraries/[^/]+/(kernels|defined|undefined|old_abi|new_abi)\b.*",
-        "each world compiles its own wheel; what it must be is judged by the checks of link",
-    ),
 )
 """Paths that may differ between a Docker image and a SIF of its definition file, and why."""
 
