@@ -5,14 +5,23 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import urllib.parse
 from typing import Any
 
 import testinfra.backend
 from testinfra.backend import base
 
-FAILED = 255
-"""Apptainer's own exit code where it could not start the program, as that of ssh."""
+FAILED = {
+    1: re.compile(rb'^(\x1b\[\d+m)?(ERROR  : |Error for command "exec": )', re.MULTILINE),
+    255: re.compile(rb"^(\x1b\[\d+m)?FATAL: ", re.MULTILINE),
+}
+"""Apptainer's own exit codes where it could not start the program, which may be the program's as well, and
+what it says on stderr then: its starter, its command line, and all else."""
+
+NO_PROGRAM = (126, 127)
+"""Of the shell that starts Apptainer, or of the one in the SIF."""
 
 
 class ApptainerBackend(base.BaseBackend):  # type: ignore[misc]  # testinfra ships no types
@@ -21,7 +30,8 @@ class ApptainerBackend(base.BaseBackend):  # type: ignore[misc]  # testinfra shi
     ``apptainer://image.sif``; a path with folders is percent-encoded (``apptainer://%2Fdata%2Fimage.sif``),
     or given as it is: ``get_host(path, connection="apptainer")``. ``apptainer://root@image.sif`` is root by
     ``--fakeroot``; Apptainer can be no other user than the caller. ``exec_options`` are words as on a
-    command line ("--containall --bind /data"). Apptainer itself reads its APPTAINER_* variables.
+    command line ("--containall --bind /data"); without --containall the caller's home, /tmp and environment
+    are in the place of the image's. Apptainer itself reads its APPTAINER_* variables.
     """
 
     NAME = "apptainer"
@@ -29,10 +39,12 @@ class ApptainerBackend(base.BaseBackend):  # type: ignore[misc]  # testinfra shi
     def __init__(
         self, name: str, *args: Any, program: str = "apptainer", exec_options: str = "", **kwargs: Any
     ) -> None:
-        name, user = self.parse_containerspec(name)
+        user = None
+        if "/" not in name.partition("@")[0]:
+            name, user = self.parse_containerspec(name)
         if user not in (None, "root"):
             raise ValueError(f"apptainer can run as the caller or as root, not as {user!r}")
-        self.name = urllib.parse.unquote(name)
+        self.name = name if "/" in name else urllib.parse.unquote(name)
         self.program = program
         self.exec_options = f"{'--fakeroot ' if user else ''}{exec_options}".strip()
         super().__init__(self.name, *args, **kwargs)
@@ -43,9 +55,14 @@ class ApptainerBackend(base.BaseBackend):  # type: ignore[misc]  # testinfra shi
         options = self.exec_options.replace("%", "%%")
         out = self.run_local(f"%s --quiet exec {options} %s /bin/sh -c %s", self.program, self._target(), cmd)
         out.command = self.encode(cmd)
-        if out.rc == FAILED:
+        if self._failed(out):
             raise RuntimeError(out)
         return out
+
+    def _failed(self, out: base.CommandResult) -> bool:
+        if out.rc in NO_PROGRAM:
+            return shutil.which(self.program) is None
+        return out.rc in FAILED and FAILED[out.rc].search(out.stderr_bytes) is not None
 
     def _target(self) -> str:
         """A leading dash would be an option."""

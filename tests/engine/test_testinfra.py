@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,13 @@ def test_commands(host: Any) -> None:
     assert host.check_output("printf %s", "ü") == "ü"
 
 
+def test_exit_codes_are_the_programs(host: Any) -> None:
+    assert [host.run(f"exit {code}").rc for code in (1, 126, 127, 255)] == [1, 126, 127, 255]
+    assert host.run("no-such-program").rc == 127
+    assert host.run("echo 'FATAL:   of its own' >&2; exit 1").rc == 1
+    assert host.run("kill -KILL $$").rc == 137
+
+
 def test_programs_and_environment(host: Any) -> None:
     assert host.exists("apptainer")
     assert not host.exists("no-such-program")
@@ -96,6 +104,14 @@ def test_an_address_with_folders_is_percent_encoded(find: Any, sif: Path, host: 
     assert addressed.system_info.distribution == "debian"
 
 
+def test_a_path_is_taken_as_it_is(find: Any, sif: Path) -> None:
+    other = sif.parent / "a@b%20c" / "x.sif"
+    other.parent.mkdir()
+    other.symlink_to(sif)
+    assert find(str(other), connection="apptainer").backend.name == str(other)
+    assert find(f"root@{other}", connection="apptainer").backend.name == str(other)
+
+
 def test_a_name_beside_us_needs_no_encoding(find: Any, sif: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(sif.parent)
     assert find("apptainer://debian.sif").backend.get_pytest_id() == "apptainer://debian.sif"
@@ -110,6 +126,47 @@ def test_what_is_no_sif_is_no_host_without_programs(content: bytes | None, find:
         broken.write_bytes(content)
     with pytest.raises(RuntimeError, match=r"FATAL|could not|unable"):
         find(str(broken), connection="apptainer").exists("nvcc")
+
+
+def test_no_apptainer_and_options_that_it_has_not_are_no_host_without_programs(
+    program: Apptainer, find: Any, sif: Path
+) -> None:
+    for name, options in (("/nowhere/apptainer", ""), (str(program.program), "--no-such-option")):
+        given = {"program": name, "exec_options": options}
+        with pytest.raises(RuntimeError, match=r"not found|unknown flag"):
+            testinfra.get_host(str(sif), connection="apptainer", **given).run("command -v nvcc")
+
+
+AS_USER = """#!/bin/sh
+exec {docker} run {options} --rm --pull never --volume "{sif}:/sif/debian.sif:ro" --workdir /sif {image} \\
+    bash -c '
+    useradd --create-home --uid 1000 user && {{ [ ! -e /dev/fuse ] || chmod 666 /dev/fuse; }}
+    exec setpriv --reuid user --regid user --init-groups env HOME=/home/user apptainer "$@"' - "$@"
+"""
+
+
+def as_user(docker: Docker, sif: Path, script: Path, hostspec: str, options: str = "--privileged") -> Any:
+    """The SIF as an ordinary user of a cluster sees it."""
+    words = {"docker": shlex.join(docker.command()), "sif": sif, "image": apptainer.IMAGE}
+    script.write_text(AS_USER.format(options=options, **words))
+    script.chmod(0o755)
+    return testinfra.get_host(hostspec, program=str(script), exec_options="--containall")
+
+
+def test_the_caller_is_the_user_and_root_is_by_fakeroot(docker: Docker, sif: Path, tmp_path: Path) -> None:
+    host = as_user(docker, sif, tmp_path / "program", "apptainer://debian.sif")
+    assert (host.user().name, host.user().uid) == ("user", 1000)
+    root = as_user(docker, sif, tmp_path / "program", "apptainer://root@debian.sif")
+    assert (root.user().uid, root.file("/etc/shadow").user) == (0, "root")
+
+
+def test_where_apptainer_may_start_nothing_is_no_host_without_programs(
+    docker: Docker, sif: Path, tmp_path: Path
+) -> None:
+    """It ends with code 1 then, as `command -v` does of a program that is not there."""
+    host = as_user(docker, sif, tmp_path / "program", "apptainer://debian.sif", options="")
+    with pytest.raises(RuntimeError, match="user namespace"):
+        host.run("command -v nvcc")
 
 
 def test_root_is_asked_for_by_fakeroot_and_no_other_user_can_be_had(find: Any) -> None:
