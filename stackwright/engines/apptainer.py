@@ -30,7 +30,8 @@ SUITE = "sid"
 PACKAGES = ("apptainer", "squashfs-tools", "squashfuse", "fuse2fs", "ca-certificates")
 IMAGE = "stackwright/apptainer:1"
 
-# spython runs "singularity" from the PATH of its process, so it gets a process of its own.
+# spython runs "singularity" from the PATH of its process, so it gets one of its own. It is asked nothing
+# else: what it builds, runs or starts may have failed, and it does not say so (test_apptainer.py).
 _INSPECT = "import json, sys; from spython.main import Client; print(json.dumps(Client.inspect(sys.argv[1])))"
 
 

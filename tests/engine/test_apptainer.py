@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -118,6 +119,16 @@ def test_a_source_that_is_not_there_is_an_error(program: Apptainer, tmp_path: Pa
     assert not (tmp_path / "x.sif").exists()
 
 
+def spython(program: Apptainer, script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, which finds apptainer as "singularity"; the last word is a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "singularity").symlink_to(program.program)
+        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        env = {**os.environ, "PATH": path, **program.environment(Path(words[-1]).parent)}
+        argv = [sys.executable, "-c", script, *words]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
 SPYTHON_BUILDS = """
 import sys
 from spython.main import Client
@@ -129,11 +140,7 @@ def test_a_failed_build_is_no_build_even_where_an_old_file_lies(program: Apptain
     """spython's Client.build gives back the path of whatever lies there: so it builds nothing here."""
     old, recipe = tmp_path / "old.sif", tmp_path / "absent.tar"
     old.write_text("the one of yesterday")
-    (tmp_path / "singularity").symlink_to(program.program)
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, **program.environment(tmp_path)}
-    argv = [sys.executable, "-c", SPYTHON_BUILDS, f"docker-archive:{recipe}", str(old)]
-    said = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
+    said = spython(program, SPYTHON_BUILDS, f"docker-archive:{recipe}", old)
     assert said.returncode == 0, said.stderr
     assert str(old) in said.stdout, "spython tells of a failed build now: it could be used"
     with pytest.raises(ConvertError, match=r"absent\.tar") as caught:
@@ -142,6 +149,29 @@ def test_a_failed_build_is_no_build_even_where_an_old_file_lies(program: Apptain
     assert old.read_text() == "the one of yesterday"
     with pytest.raises(ConvertError, match="no SIF"):
         program.inspect(old)
+
+
+SPYTHON_RUNS = """
+import sys
+from spython.main import Client
+sif, options = sys.argv[1], ["--containall", "--no-privs"]
+print("output:", Client.execute(sif, ["sh", "-c", "echo aside >&2"], options=options).splitlines()[-1])
+try:
+    Client.run(sif, ["sh", "-c", "echo out; exit 3"], options=options)
+except AttributeError:
+    print("a program that fails is a crash")
+print("started:", Client.instance("/nowhere.sif", name="absent"))
+"""
+
+
+def test_why_spython_neither_runs_programs_nor_starts_instances_here(program: Apptainer, sif: Path) -> None:
+    """Once this fails, its run and its instances could be used; its inspect is."""
+    said = spython(program, SPYTHON_RUNS, sif)
+    assert said.returncode == 0, said.stderr
+    assert "output: aside" in said.stdout
+    assert "a program that fails is a crash" in said.stdout
+    assert "started: instance://absent" in said.stdout
+    assert program.exec(sif, ("sh", "-c", "echo out; echo aside >&2; exit 3")).returncode == 3
 
 
 def test_the_shim_is_apptainer_for_a_person(sif: Path, docker: Docker) -> None:
