@@ -63,7 +63,8 @@ def build(apptainer: Apptainer, folder: Path, agent: str, base: str) -> None:
     found = apptainer.exec(made, ("cat", "/of-frameworks")).stdout
     assert found.splitlines()[:1] == ["root:x:0:0:root:/:/bin/sh"]
     labels = convert.labels(apptainer, made)
-    assert labels["org.label-schema.usage.singularity.deffile.bootstrap"] == agent
+    told = [labels[f"org.label-schema.usage.singularity.deffile.{name}"] for name in ("bootstrap", "from")]
+    assert told == [agent, base]
 
 
 @pytest.mark.parametrize(("agent", "base"), [("localimage", "tiny.sif"), ("docker-archive", "tiny.tar")])
