@@ -99,12 +99,16 @@ def needed(way: Way, image_bytes: int, compression: Compression) -> int:
 @contextlib.contextmanager
 def scratch_folder(target: Path, what: str) -> Iterator[Path]:
     """A folder beside ``target`` to make it in. A disk that gets full meanwhile is a DiskError."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target.parent)
-    folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=target.resolve().parent))
+    beside = target.parent.resolve()
+    scratch = ""
     try:
-        yield folder
+        beside.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(beside)
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=beside, ignore_cleanup_errors=True) as scratch:
+            yield Path(scratch)
     except (StackwrightError, OSError) as error:
+        if isinstance(error, StackwrightError) and scratch and error.place.startswith(scratch):
+            error.place = str(target)  # whoever reads it finds no other file
         if isinstance(error, DiskError) or not FULL.search(str(error)):
             raise
         said = error.cause if isinstance(error, StackwrightError) else str(error)
@@ -113,8 +117,6 @@ def scratch_folder(target: Path, what: str) -> Iterator[Path]:
             place=str(target.parent),
             hint="./build.py clean shows what can go",
         ) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def finish(
