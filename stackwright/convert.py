@@ -60,7 +60,7 @@ def to_sif(
     found = engine.inspect(docker, reference)
     if found is None:
         raise EngineError("no such image", place=reference, hint="build.py build")
-    with scratch_folder(target, "the conversion") as folder:
+    with scratch_folder(target, "the conversion", docker) as folder:
         task = Squashing(
             docker=docker, runner=runner, apptainer=apptainer, image=reference, found=found, folder=folder,
             compression=compression, timeout=TIMEOUT,
@@ -97,13 +97,13 @@ def needed(way: Way, image_bytes: int, compression: Compression) -> int:
 
 
 @contextlib.contextmanager
-def scratch_folder(target: Path, what: str) -> Iterator[Path]:
+def scratch_folder(target: Path, what: str, docker: Docker | None) -> Iterator[Path]:
     """A folder beside ``target`` to make it in. A disk that gets full meanwhile is a DiskError."""
     beside = target.parent.resolve()
     scratch = ""
     try:
         beside.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(beside)
+        _remove_leftovers(beside, docker)
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=beside, ignore_cleanup_errors=True) as scratch:
             yield Path(scratch)
     except (StackwrightError, OSError) as error:
@@ -188,7 +188,12 @@ def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> N
         raise ConvertError(f"the SIF lost the labels {', '.join(lost)}", place=str(sif), hint="build.py sif")
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """What a conversion that was killed left. The caller holds the row's lock, so that none is running."""
+def _remove_leftovers(folder: Path, docker: Docker | None) -> None:
+    """What a conversion that was killed left, and what still writes there.
+
+    The caller holds the row's lock, so that none is running.
+    """
     for path in folder.glob(f"{SCRATCH}*"):
+        if docker is not None:
+            engine.remove_users(docker, path)
         shutil.rmtree(path, ignore_errors=True)

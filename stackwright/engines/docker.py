@@ -238,6 +238,15 @@ def run(docker: Docker, job: Job, *, timeout: float | None = None) -> Completed:
         )  # fmt: skip
 
 
+def remove_users(docker: Docker, folder: Path) -> None:
+    """Remove our containers that have this folder: those of a process that was killed go on writing there."""
+    filters: dict[str, Any] = {"label": MADE_BY_US, "volume": str(folder)}
+    with connected(docker) as client:
+        for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
+            with contextlib.suppress(APIError):  # it may be about to go by itself
+                container.remove(force=True, v=True)
+
+
 @contextlib.contextmanager
 def started(docker: Docker, job: Job) -> Iterator[str]:
     """The id of a container that runs until the block ends, for testinfra's ``docker://`` and ``execute``."""

@@ -226,10 +226,14 @@ def test_kill_9_leaves_the_old_file_and_the_next_conversion_works(
         child.send_signal(signal.SIGKILL)
     assert child.returncode == -signal.SIGKILL, "it ended before it was killed: make the image larger"
     assert target.read_text() == "the one of yesterday"
-    _end_what_it_started(docker, runner, child.pid)
-    made = to_sif(image, target, runner, docker, apptainer)
-    assert made.bytes == target.stat().st_size
-    assert [path.name for path in tmp_path.iterdir()] == ["x.sif"]
+    try:
+        made = to_sif(image, target, runner, docker, apptainer)
+        assert made.bytes == target.stat().st_size
+        assert [path.name for path in tmp_path.iterdir()] == ["x.sif"]
+        assert [one for one in _started_by(docker, runner, child.pid) if "Created" not in one] == []
+    finally:
+        for one in _started_by(docker, runner, child.pid):
+            runner(docker.command("rm", "--force", one.split()[0]))
 
 
 def _reached(folder: Path, name: str) -> bool:
@@ -239,8 +243,8 @@ def _reached(folder: Path, name: str) -> bool:
     return False
 
 
-def _end_what_it_started(docker: Docker, runner: Runner, pid: int) -> None:
-    """As `build.py clean` does: a container outlives the process that was to wait for it."""
+def _started_by(docker: Docker, runner: Runner, pid: int) -> list[str]:
+    """Containers outlive the process that was to wait for them. One that is only created does no work."""
     label = f"label={engine.MADE_BY_US}={pid}"
-    for name in runner(docker.command("ps", "--all", "--quiet", "--filter", label)).stdout.split():
-        runner(docker.command("rm", "--force", name))
+    form = "{{.ID}} {{.Status}}"
+    return runner(docker.command("ps", "--all", "--filter", label, "--format", form)).stdout.splitlines()
