@@ -350,15 +350,15 @@ def main() -> None:
     choice = [compression(name) for name in given.compressions.split(",") if name]
     runner = Runner()
     engine = docker.find(runner)
-    found = docker.inspect(engine, given.image)
-    if found is None:
+    if not docker.image_exists(engine, given.image):
         raise EngineError("no such image", place=given.image)
     program = apptainer.find(runner, engine, mirror=host.apt_mirror(runner))
     given.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=given.work.resolve()) as folder:
         bench = Bench(
-            docker=engine, runner=runner, apptainer=program, image=given.image, image_bytes=found["Size"],
-            folder=Path(folder), start=tuple(shlex.split(given.start)),
+            docker=engine, runner=runner, apptainer=program, image=given.image,
+            image_bytes=docker.size(engine, given.image), folder=Path(folder),
+            start=tuple(shlex.split(given.start)),
         )  # fmt: skip
         for said in measure(bench, given.n, choice):
             if given.to:

@@ -190,6 +190,11 @@ def layers(docker: Docker, image: str) -> tuple[Layer, ...]:
     return tuple(Layer(created_by=line["CreatedBy"], size=line["Size"]) for line in reversed(history))
 
 
+def size(docker: Docker, image: str) -> int:
+    """Bytes of the image's files. What an engine calls its size may be that of its packed layers."""
+    return sum(layer.size for layer in layers(docker, image))
+
+
 def save(docker: Docker, runner: Runner, image: str, path: Path) -> Path:
     """Write the image as a docker-archive. ``path`` appears only when it is whole."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
