@@ -213,7 +213,7 @@ def exported(docker: Docker, image: str) -> Iterator[Iterator[bytes]]:
 
     They are the image's, but for those that the engine makes in every container (see engines/stream.py).
     """
-    job = Job(image=image, argv=("none",), network=False)
+    job = Job(image=image, argv=("none",), workdir="/", network=False)  # its own folder would be made
     with connected(docker) as client, _created(client, job) as container:
         # The SDK hands out bytes; its types say otherwise.
         yield cast("Iterator[bytes]", container.export(chunk_size=STREAMED_AT_A_TIME))

@@ -38,6 +38,10 @@ ENV FROM_IMAGE='a  b' OTHER=2
 WORKDIR /opt/work
 ENTRYPOINT ["echo", "the entrypoint"]
 CMD ["its argument"]
+ENV QUOTED='$HOME "in quotes"'
+EXPOSE 80/tcp
+STOPSIGNAL SIGINT
+VOLUME /opt/volume
 RUN mkdir -p /opt/replaced /opt/gone && echo old > /opt/replaced/old && echo x > /opt/gone/x
 RUN busybox rm -r /opt/gone /opt/replaced && mkdir /opt/replaced && echo new > /opt/replaced/new
 RUN busybox chmod 751 /etc && busybox chown 12:34 /etc && echo secret > /opt/s && busybox chmod 4640 /opt/s
@@ -47,6 +51,9 @@ RUN busybox ln -s /opt/socket /dev/log; busybox syslogd -n -O /dev/null & sleep 
 """
 MANY = "".join(f"RUN echo {number} > /opt/{number}\n" for number in range(12))
 """Layers enough that their names are more than the kernel's fsconfig takes as one option."""
+LAST = "RUN cd / && busybox rmdir /opt/work\nUSER user\n"
+"""The folder that an engine would make again where it makes a container of the image."""
+
 CAPABILITY = "\x01\x00\x00\x02\x00\x04" + 14 * "\x00"
 
 
@@ -108,7 +115,7 @@ def image(
     _noted(folder / "noted.tar")
     done = runner(docker.command("import", "--change", "ENV PATH=/bin", folder / "odd.tar", odd))
     assert done.ok, done.stderr
-    (folder / "Dockerfile").write_text(CONTAINERFILE.format(odd=odd) + MANY + "USER user\n")
+    (folder / "Dockerfile").write_text(CONTAINERFILE.format(odd=odd) + MANY + LAST)
     done = runner(docker.command("buildx", "build", "--network=none", "--tag", name, folder))
     assert done.ok, done.stderr
     yield name
@@ -172,7 +179,7 @@ def test_what_can_get_lost_is_there(docker: Docker, fast: Path) -> None:
     found = contents.of_sif(docker, fast)
     assert "opt/replaced/new" in found
     assert not {"opt/replaced/old", "opt/gone", "etc/passwd", "opt/socket", ".dockerenv"} & set(found)
-    assert not {"dev/pts", "dev/shm"} & set(found)
+    assert not {"dev/pts", "dev/shm", "opt/work", "opt/volume"} & set(found)
     assert (found["opt/hard"].mode, found["opt/s"].link) == ("4640", "opt/hard")
     assert (found["etc"].mode, found["etc"].owner) == ("751", "12:34")
     assert (found["etc/mtab"].mode, found["etc/mtab"].owner, found["etc/mtab"].kind) == ("600", "7:8", "R")
