@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackwright import host, render
@@ -25,6 +26,7 @@ class Job:
     ``compression`` is that of its file system.
     ``cache`` is the registry that shares bases and stages with other nodes, ``stages`` what is in it of this
     row. ``one_of_many``: what another node finished is finished, though this one's engine has no image of it.
+    ``stop`` is set when a person interrupts, which only the main thread is told.
     """
 
     project: Project
@@ -40,6 +42,7 @@ class Job:
     cache: Cache | None = None
     stages: tuple[str, ...] = ()
     one_of_many: bool = False
+    stop: threading.Event = field(default_factory=threading.Event, compare=False)
 
     @property
     def id(self) -> str:

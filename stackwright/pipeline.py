@@ -17,6 +17,9 @@ from stackwright.phases import GPU_BUILD, PHASES, wants_gpu
 from stackwright.project import Planned, Project
 from stackwright.record import Phase, Record, Status
 
+PROBES = {Phase.PROBE_DOCKER: "docker", Phase.PROBE_SIF: "sif"}
+"""And their worlds."""
+
 
 def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
     """Do those of the wanted phases that are not done. A failure is recorded, then raised."""
@@ -35,6 +38,7 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
         current = known if known and PHASES[Phase.BUILD].done(job, known) else _begin(job)
         try:
             for phase in wanted:
+                _go_on(job)
                 if not PHASES[phase].done(job, current):
                     current = _enter(job, current, phase)
         except BaseException as error:
@@ -107,6 +111,8 @@ def _enter(job: Job, current: Record, phase: Phase) -> Record:
     job.display.phase(job.id, phase)
     began = time.monotonic()
     current = PHASES[phase].do(job, current)
+    if phase in PROBES:
+        _go_on(job)  # a probe that was ended half-way is no verdict
     seconds = time.monotonic() - began
     current = record.timed(current, phase, seconds)
     record.write(current, job.project.records)
@@ -115,8 +121,13 @@ def _enter(job: Job, current: Record, phase: Phase) -> Record:
     return current
 
 
+def _go_on(job: Job) -> None:
+    if job.stop.is_set():
+        raise KeyboardInterrupt
+
+
 def _raise_if_failed(job: Job, current: Record, phase: Phase) -> None:
-    world = {Phase.PROBE_DOCKER: "docker", Phase.PROBE_SIF: "sif"}.get(phase)
+    world = PROBES.get(phase)
     verdict = current.verdict(world) if world else None
     if verdict is None or not verdict.failed:
         return
@@ -132,8 +143,9 @@ def _close_failed(job: Job, error: BaseException) -> None:
     """The record on the disk, not the one in hand: it holds everything that was finished."""
     current = record.latest(job.project.records, job.id, job.row.recipe.key)
     if current:
-        status = Status.INTERRUPTED if isinstance(error, KeyboardInterrupt) else Status.FAILED
-        reason = str(error).splitlines()[0] if str(error) else "interrupted"
+        interrupted = job.stop.is_set() or isinstance(error, KeyboardInterrupt)
+        status = Status.INTERRUPTED if interrupted else Status.FAILED
+        reason = "interrupted" if interrupted or not str(error) else str(error).splitlines()[0]
         record.write(record.closed(current, status, at=datetime.now(UTC), reason=reason), job.project.records)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -26,6 +28,9 @@ from stackwright.sign import Signer
 
 PLAIN_WIDTH = 120
 """Columns of the table where no terminal says how many it has, as in a CI log."""
+
+AGAIN = 0.5
+"""Seconds after which an interrupted run looks again for what began in the moment before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +62,13 @@ def work_rows(
     """Work on every row that can work. EngineError at once where no engine answers."""
     engine = docker.find(runner)
     site = host.site(runner)
-    display = Display(console)
+    display, stop = Display(console), threading.Event()
 
     def job(row: Planned) -> Job:
         return Job(
             project=project, row=row, docker=engine, site=site, runner=runner, display=display, gpu=gpu,
             signer=signer, compression=compression,
-            apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror),
+            apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror), stop=stop,
         )  # fmt: skip
 
     with display.shown(), ThreadPoolExecutor(max_workers=jobs) as pool:
@@ -71,7 +76,11 @@ def work_rows(
         try:
             failed = {row: error for row, future in futures.items() if (error := _error(future))}
         except KeyboardInterrupt:
+            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
+            while not all(future.done() for future in futures.values()):
+                docker.end_own(engine)
+                time.sleep(AGAIN)
             raise
     return ended(project, plan, failed)
 
