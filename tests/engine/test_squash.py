@@ -266,6 +266,17 @@ def test_an_engine_that_refuses_to_mount_images_is_asked_for_another_way(
     assert any("refuses" in line for line in said)
 
 
+def test_a_builder_that_somebody_has_chosen_is_not_asked(
+    runner: Runner, docker: Docker, program: Apptainer, image: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It has none of the engine's images, and would look for one of this name in a registry."""
+    monkeypatch.setenv("BUILDX_CONFIG", str(tmp_path / "buildx"))
+    chosen = ("create", "--name", "chosen", "--driver", "remote", "--use", "tcp://127.0.0.1:9")
+    assert runner(docker.command("buildx", *chosen)).ok
+    convert_by(Way.STREAM, image, tmp_path / "made" / "x.sif", runner, docker, program)
+
+
 def test_a_native_apptainer_without_our_image_streams(
     runner: Runner, docker: Docker, program: Apptainer, image: str, slow: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
