@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.made import last_line
+from stackwright.engines.sif import require_whole
 from stackwright.errors import ConvertError, SiteError
 from stackwright.runner import Completed, Runner
 
@@ -93,6 +94,7 @@ def push(apptainer: Apptainer, sif: Path, address: str, *, public: bytes | None,
     """
     if not address.startswith("oras://"):
         raise SiteError("not an address of a registry for SIFs", place=address, hint="oras://HOST/NAME:TAG")
+    require_whole(sif)
     if public is not None:
         verify(apptainer, sif, public)
     options = (*(("--no-https",) if plain else ()), *(() if public else ("--allow-unsigned",)))

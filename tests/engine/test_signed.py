@@ -174,7 +174,17 @@ def test_a_file_that_was_changed_is_not_pushed(
     content[len(content) // 2] ^= 1
     (tmp_path / "x.sif").write_bytes(content)
     with pytest.raises(ConvertError, match="is not what was signed"):
-        sign.push(apptainer, tmp_path / "x.sif", f"oras://{registry}/x:1", public=ours.public, plain=True)
+        sign.push(apptainer, tmp_path / "x.sif", f"oras://{registry}/a/x:1", public=ours.public, plain=True)
+    with urllib.request.urlopen(f"http://{registry}/v2/_catalog") as answer:
+        assert b'"repositories":[]' in answer.read()
+
+
+def test_a_file_that_is_cut_short_is_not_pushed_though_nobody_signed_it(
+    registry: str, signed: Path, apptainer: Apptainer, tmp_path: Path
+) -> None:
+    (tmp_path / "x.sif").write_bytes(signed.read_bytes()[:-5000])
+    with pytest.raises(ConvertError, match="cut short"):
+        sign.push(apptainer, tmp_path / "x.sif", f"oras://{registry}/rows/x:1", public=None, plain=True)
     with urllib.request.urlopen(f"http://{registry}/v2/_catalog") as answer:
         assert b'"repositories":[]' in answer.read()
 
