@@ -60,7 +60,7 @@ def to_sif(
     found = engine.inspect(docker, reference)
     if found is None:
         raise EngineError("no such image", place=reference, hint="build.py build")
-    with scratch_folder(target, "the conversion", docker) as folder:
+    with scratch_folder(target, "the conversion", docker, runner) as folder:
         task = Squashing(
             docker=docker, runner=runner, apptainer=apptainer, image=reference, found=found, folder=folder,
             compression=compression, timeout=TIMEOUT,
@@ -97,13 +97,13 @@ def needed(way: Way, image_bytes: int, compression: Compression) -> int:
 
 
 @contextlib.contextmanager
-def scratch_folder(target: Path, what: str, docker: Docker | None) -> Iterator[Path]:
+def scratch_folder(target: Path, what: str, docker: Docker | None, runner: Runner) -> Iterator[Path]:
     """A folder beside ``target`` to make it in. A disk that gets full meanwhile is a DiskError."""
     beside = target.parent.resolve()
     scratch = ""
     try:
         beside.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(beside, docker)
+        _remove_leftovers(beside, docker, runner)
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=beside, ignore_cleanup_errors=True) as scratch:
             yield Path(scratch)
     except (StackwrightError, OSError) as error:
@@ -188,12 +188,15 @@ def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> N
         raise ConvertError(f"the SIF lost the labels {', '.join(lost)}", place=str(sif), hint="build.py sif")
 
 
-def _remove_leftovers(folder: Path, docker: Docker | None) -> None:
+def _remove_leftovers(folder: Path, docker: Docker | None, runner: Runner) -> None:
     """What a conversion that was killed left, and what still writes there.
 
-    The caller holds the row's lock, so that none is running.
+    The caller holds the row's lock, so that none is running. Files of a native `apptainer build --fakeroot`
+    belong to the subordinate ids of its user, who may remove them as root of a name space of their own only.
     """
     for path in folder.glob(f"{SCRATCH}*"):
         if docker is not None:
             engine.remove_users(docker, path)
         shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            runner(["unshare", "--map-auto", "--map-root-user", "rm", "-rf", path])

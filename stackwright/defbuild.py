@@ -67,7 +67,7 @@ def built(
         assert docker is not None, "an apptainer that is not native runs in it"
         require(Path(docker.root), needs, WHAT)
     with (
-        scratch_folder(target, WHAT, docker) as scratch,
+        scratch_folder(target, WHAT, docker, runner) as scratch,
         claimed(scratch, needs, what=WHAT, ledger=ledger, say=say),
     ):
         context, sif = scratch / "context", scratch / "built.sif"

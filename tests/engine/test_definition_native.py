@@ -18,7 +18,7 @@ from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines import made
 from stackwright.engines.docker import Docker, Job, Mount
-from stackwright.runner import Runner
+from stackwright.runner import Completed, Runner
 
 pytestmark = pytest.mark.engine
 PYTHON = ("docker", "jinja2", "packaging", "pydantic", "rich", "spython", "yaml")
@@ -41,7 +41,7 @@ import cut_down
 from stackwright import definition, definitions, render
 from stackwright.convert import finish
 from stackwright.defbuild import built
-from stackwright.runner import Runner
+from stackwright.runner import Completed, Runner
 
 means = definitions.find_means(Runner(), print, None)
 assert means.docker is None and means.apptainer.native, means
@@ -54,6 +54,21 @@ with built(
     finish(sif, target, apptainer=means.apptainer, wanted=dict(render.labels(row)))
 """
 
+KILLED = """
+import subprocess
+from pathlib import Path
+from stackwright.convert import scratch_folder
+from stackwright.runner import Runner
+
+left = Path("/out/.sif-killed")
+make = f"mkdir -p {left}/rootfs/var && chown -R 33:33 {left}/rootfs"
+subprocess.run(["unshare", "--map-auto", "--map-root-user", "sh", "-c", make], check=True)
+assert (left / "rootfs").stat().st_uid > 65536
+assert subprocess.run(["rm", "-rf", left], check=False).returncode
+with scratch_folder(Path("/out/x.sif"), "the next one", None, Runner()) as folder:
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+"""
+
 
 @pytest.fixture
 def out(tmp_path: Path) -> Iterator[Path]:
@@ -63,7 +78,7 @@ def out(tmp_path: Path) -> Iterator[Path]:
     yield folder
 
 
-def test_it_is_built_without_an_engine_and_without_root(out: Path, runner: Runner, docker: Docker) -> None:
+def run_as_user(program: str, out: Path, runner: Runner, docker: Docker) -> Completed:
     site = host.site(runner)
     made.ensure(HOST, runner, docker, mirror=site.mirror)
     settings = [(f"PIP_{name.upper().replace('-', '_')}", value) for name, value in site.pip]
@@ -72,17 +87,29 @@ def test_it_is_built_without_an_engine_and_without_root(out: Path, runner: Runne
     mounts += [Mount(source=site.ca, target=str(host.CA_BUNDLES[0]))] if site.ca else []
     job = Job(
         image=HOST.name,
-        argv=("bash", "-c", BECOME, "bash", "python3", "-c", BUILD),
+        argv=("bash", "-c", BECOME, "bash", "python3", "-c", program),
         mounts=tuple(mounts),
         env=(*settings, *site.proxies),
         privileged=True,
     )  # fmt: skip
-    done = engine.run(docker, job, timeout=900)
+    return engine.run(docker, job, timeout=900)
+
+
+def test_it_is_built_without_an_engine_and_without_root(out: Path, runner: Runner, docker: Docker) -> None:
+    done = run_as_user(BUILD, out, runner, docker)
     assert done.ok, done.stdout + done.stderr
     assert "no engine: " in done.stdout
     assert sorted(path.name for path in out.iterdir()) == ["x.def.log", "x.def.sif"]
     assert (out / "x.def.sif").stat().st_uid == USER
     assert "passed: files and versions, links, and torch\n" in (out / "x.def.log").read_text()
-    apptainer = apptainers.find(runner, docker, mirror=site.mirror)
+    apptainer = apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
     found = convert.labels(apptainer, out / "x.def.sif")
     assert found.items() >= dict(render.labels(cut_down.row())).items()
+
+
+def test_what_one_left_that_was_killed_is_removed_though_its_files_are_of_other_users(
+    out: Path, runner: Runner, docker: Docker
+) -> None:
+    done = run_as_user(KILLED, out, runner, docker)
+    assert done.ok, done.stdout + done.stderr
+    assert list(out.iterdir()) == []
