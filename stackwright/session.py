@@ -78,11 +78,16 @@ def work_rows(
         except KeyboardInterrupt:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            while not all(future.done() for future in futures.values()):
-                docker.end_own(engine)
-                time.sleep(AGAIN)
+            _end(futures.values(), engine)
             raise
     return ended(project, plan, failed)
+
+
+def _end(rows: Iterable[Future[Record]], engine: docker.Docker) -> None:
+    """What runs for them in containers, until none is left that would wait for it."""
+    while not all(row.done() for row in rows):
+        docker.end_own(engine)
+        time.sleep(AGAIN)
 
 
 def ended(project: Project, plan: Plan, failed: Mapping[str, StackwrightError]) -> Session:
