@@ -62,8 +62,8 @@ def build(
     target, name = stage or ("final", reference(recipe))
     label = f"org.stackwright.key={recipe.key}"
     kind = ("--cache-to", "type=inline", "--push") if stage else ("--label", label)
-    argv = docker.command(
-        "buildx", "build", "--progress=rawjson", "--provenance=false", *options, *kind,
+    argv = docker.build(
+        "--progress=rawjson", "--provenance=false", *options, *kind,
         *_given(images, secrets, proxies),
         "--target", target, "--tag", name, context,
     )  # fmt: skip

@@ -59,6 +59,13 @@ class Docker:
         """The argv of a CLI call to this engine."""
         return (self.program, "--host", self.host, *(str(word) for word in words))
 
+    def build(self, *words: str | Path) -> tuple[str, ...]:
+        """The argv of `docker buildx build` by the engine's own builder, unless the words name another.
+
+        The one that a person has chosen (`docker buildx use`) may have none of the engine's images.
+        """
+        return self.command("buildx", "build", "--builder", "default", *words)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:

@@ -91,8 +91,8 @@ class BuildGpu:
 
     def command(self, docker: Docker, *words: str | Path) -> tuple[str, ...]:
         """The argv of a build, to be run with ``env``; ``words`` as for ``docker build``."""
-        builder = ("buildx", "build") if self.way is Way.CDI else ("build",)
-        return docker.command(*builder, *self.options, *words)
+        given = (*self.options, *words)
+        return docker.build(*given) if self.way is Way.CDI else docker.command("build", *given)
 
 
 def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:

@@ -75,9 +75,8 @@ def corrections(docker: Docker, runner: Runner, image: str, folder: Path, of_app
     asked, answer = folder / "asked", folder / "answer.tar"
     asked.mkdir()
     (asked / "Dockerfile").write_text(ASKED.format(image=image))
-    # Another builder has none of the engine's images, and would look for this name in a registry.
-    words = ("buildx", "build", "--builder", "default", "--quiet", "--network", "none")
-    done = runner(docker.command(*words, "--output", f"type=tar,dest={answer}", asked), timeout=600)
+    words = ("--quiet", "--network", "none", "--output", f"type=tar,dest={answer}", asked)
+    done = runner(docker.build(*words), timeout=600)
     if not done.ok:
         raise EngineError(done.stderr.strip() or "docker buildx build failed", place=image)
     with tarfile.open(answer) as tar:

@@ -82,7 +82,7 @@ def _make(suite: str, name: str, date: str, means: Means, mirror: str) -> None:
         (Path(folder) / "Dockerfile").write_text(DOCKERFILE)
         argument = f"SOURCE_DATE_EPOCH={epoch(date)}"
         words = ("--provenance=false", "--no-cache", "--build-arg", argument, "--tag", name, folder)
-        done = means.runner(means.docker.command("buildx", "build", "--progress=plain", *words))
+        done = means.runner(means.docker.build("--progress=plain", *words))
         if not done.ok:
             cause = f"the base could not be made an image: {_last_error(done.stderr)}"
             raise EngineError(cause, place=name, hint="docker buildx version, and the engine's free disk")

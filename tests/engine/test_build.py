@@ -53,6 +53,16 @@ def solve(docker: Docker, runner: Runner, tiny: str, tmp_path: Path) -> Solve:
     return run
 
 
+def test_a_builder_that_somebody_has_chosen_is_not_asked(
+    solve: Solve, docker: Docker, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it builds is not in the engine, where the row is probed."""
+    monkeypatch.setenv("BUILDX_CONFIG", str(tmp_path / "buildx"))
+    chosen = ("create", "--name", "chosen", "--driver", "remote", "--use", "tcp://127.0.0.1:9")
+    assert runner(docker.command("buildx", *chosen)).ok
+    assert engine.inspect(docker, solve("RUN echo built-here\n").reference)
+
+
 def test_a_solve_ends_with_an_image_steps_and_a_log(solve: Solve, docker: Docker) -> None:
     events: list[Event] = []
     built = solve("RUN echo a-line-of-output && sleep 1\n", events=events)
