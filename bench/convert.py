@@ -357,7 +357,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=given.work.resolve()) as folder:
         bench = Bench(
             docker=engine, runner=runner, apptainer=program, image=given.image,
-            image_bytes=docker.size(engine, given.image), folder=Path(folder),
+            image_bytes=docker.size(docker.layers(engine, given.image)), folder=Path(folder),
             start=tuple(shlex.split(given.start)),
         )  # fmt: skip
         for said in measure(bench, given.n, choice):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from stackwright.compression import DEFAULT, Compression
 from stackwright.engines import docker as engine
-from stackwright.engines.apptainer import Apptainer
+from stackwright.engines.apptainer import Apptainer, remove_build
 from stackwright.engines.docker import Docker, Mount
 from stackwright.engines.gpu import GpuAccess
 from stackwright.engines.squash import FULL, WRITTEN, Squashing, Way, can, squash
@@ -191,12 +190,9 @@ def _verify(sif: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> N
 def _remove_leftovers(folder: Path, docker: Docker | None, runner: Runner) -> None:
     """What a conversion that was killed left, and what still writes there.
 
-    The caller holds the row's lock, so that none is running. Files of a native `apptainer build --fakeroot`
-    belong to the subordinate ids of its user, who may remove them as root of a name space of their own only.
+    The caller holds the row's lock, so that none is running.
     """
     for path in folder.glob(f"{SCRATCH}*"):
         if docker is not None:
             engine.remove_users(docker, path)
-        shutil.rmtree(path, ignore_errors=True)
-        if path.exists():
-            runner(["unshare", "--map-auto", "--map-root-user", "rm", "-rf", path])
+        remove_build(path, runner)

@@ -139,11 +139,11 @@ def _with_image(job: Job, current: Record, images: Images) -> Record:
     found = engine.inspect(job.docker, job.reference)
     assert found is not None, "a build that ended well left no image"
     base = engine.with_digest(job.docker, images[0][1])
-    size = engine.size(job.docker, job.reference)
-    image = record.Image(reference=job.reference, id=found["Id"], bytes=size, base=base)
+    history = engine.layers(job.docker, job.reference)
+    image = record.Image(reference=job.reference, id=found["Id"], bytes=engine.size(history), base=base)
     layers = tuple(
         record.Layer(created_by=layer.created_by[:120], what=_purpose(layer.created_by), bytes=layer.size)
-        for layer in engine.layers(job.docker, job.reference)
+        for layer in history
         if layer.size
     )
     return replace(current, image=image, layers=layers)

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+ABSENT, HUNG = 127, 124
+"""Codes of a program that is not there and of one that did not end in time, as of a shell and `timeout`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
@@ -40,7 +43,7 @@ class Runner:
         cwd: Path | None = None,
         timeout: float | None = None,
     ) -> Completed:
-        """Run to the end and capture. A missing program is code 127, a timeout (seconds) is code 124."""
+        """Run to the end and capture. A missing program is code ABSENT, a timeout (seconds) HUNG."""
         words = self._announce(argv)
         try:
             done = subprocess.run(
@@ -48,10 +51,10 @@ class Runner:
                 capture_output=True, text=True, errors="replace", check=False,
             )  # fmt: skip
         except FileNotFoundError:
-            return Completed(argv=words, returncode=127, stdout="", stderr=f"{words[0]}: not found")
+            return Completed(argv=words, returncode=ABSENT, stdout="", stderr=f"{words[0]}: not found")
         except subprocess.TimeoutExpired:
             message = f"no end after {timeout:g} s"
-            return Completed(argv=words, returncode=124, stdout="", stderr=message)
+            return Completed(argv=words, returncode=HUNG, stdout="", stderr=message)
         return Completed(argv=words, returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     def stream(

@@ -12,7 +12,7 @@ from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.made import last_line
 from stackwright.engines.sif import require_whole
 from stackwright.errors import ConvertError, SiteError
-from stackwright.runner import Completed, Runner
+from stackwright.runner import ABSENT, Completed, Runner
 
 MAKE = "openssl genpkey -algorithm ed25519 -out KEY"
 OF_COSIGN = re.compile(rb"-----BEGIN ENCRYPTED (SIGSTORE|COSIGN) PRIVATE KEY-----")
@@ -59,7 +59,7 @@ def read_key(path: Path, hint: str) -> bytes:
 def openssl(runner: Runner, *argv: str | Path) -> Completed:
     """SiteError where the host has none."""
     done = runner(["openssl", *argv], env={"LC_ALL": "C"}, timeout=60)
-    if done.returncode == 127:
+    if done.returncode == ABSENT:
         raise SiteError("no openssl on the PATH, which reads keys", hint="apt-get install openssl")
     return done
 

@@ -11,9 +11,8 @@ from stackwright.cluster import image as images
 from stackwright.cluster.answers import Judged, judge
 from stackwright.cluster.seen import PATIENCE, PROGRAMS, Seen
 from stackwright.model import Stack
-from stackwright.runner import Completed, Runner
+from stackwright.runner import ABSENT, HUNG, Completed, Runner
 
-ABSENT, HUNG = 127, 124
 SHOWN = 120
 """Characters of a line."""
 

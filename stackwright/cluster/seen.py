@@ -18,13 +18,12 @@ PATIENCE = 30
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port for RDMA. ``link`` is InfiniBand or Ethernet, ``transport`` as ibv_devinfo writes it."""
+    """A port for RDMA. ``link`` is InfiniBand or Ethernet."""
 
     device: str
     number: int
     active: bool
     link: str
-    transport: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,15 +97,13 @@ def ompi_info(seen: Seen, text: str) -> Seen:
 def ibv(seen: Seen, text: str) -> Seen:
     """Devices begin with "hca_id:", their ports with "port:"."""
     ports: list[Port] = []
-    device = transport = ""
+    device = ""
     for line in text.splitlines():
         name, _, value = (part.strip() for part in line.partition(":"))
         if name == "hca_id":
-            device, transport = (value if re.fullmatch(r"\w{1,32}", value, re.ASCII) else ""), ""
-        elif name == "transport":
-            transport = value
+            device = value if re.fullmatch(r"\w{1,32}", value, re.ASCII) else ""
         elif name == "port" and re.fullmatch(r"\d{1,3}", value, re.ASCII) and device:
-            ports.append(Port(device, int(value), False, "", transport))
+            ports.append(Port(device, int(value), False, ""))
         elif name == "state" and ports:
             ports[-1] = replace(ports[-1], active=value.startswith("PORT_ACTIVE"))
         elif name == "link_layer" and ports:

@@ -155,6 +155,17 @@ class Apptainer:
         return done
 
 
+def remove_build(folder: Path, runner: Runner) -> None:
+    """A folder that a build may have worked in which was killed.
+
+    Files of a native `apptainer build --fakeroot` belong to the subordinate ids of its user, who may remove
+    them as root of a name space of their own only.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        runner(["unshare", "--map-auto", "--map-root-user", "rm", "-rf", folder])
+
+
 def squashfs_arguments(compression: Compression) -> tuple[str, str]:
     """Options of `apptainer build`, whose own choice is gzip:9."""
     return ("--mksquashfs-args", " ".join(compression.options))

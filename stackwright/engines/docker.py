@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -197,9 +197,9 @@ def layers(docker: Docker, image: str) -> tuple[Layer, ...]:
     return tuple(Layer(created_by=line["CreatedBy"], size=line["Size"]) for line in reversed(history))
 
 
-def size(docker: Docker, image: str) -> int:
-    """Bytes of the image's files. What an engine calls its size may be that of its packed layers."""
-    return sum(layer.size for layer in layers(docker, image))
+def size(history: Iterable[Layer]) -> int:
+    """Bytes of an image's files. What an engine calls its size may be that of its packed layers."""
+    return sum(layer.size for layer in history)
 
 
 def save(docker: Docker, runner: Runner, image: str, path: Path) -> Path:

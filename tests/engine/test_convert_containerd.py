@@ -49,7 +49,7 @@ def own(start_engine: StartEngine, docker: Docker, runner: Runner, tmp_path: Pat
 def test_the_same_file_by_every_way_and_no_more_disk_than_is_stated(
     own: Docker, runner: Runner, tmp_path: Path
 ) -> None:
-    size, found = engine.size(own, MADE), engine.inspect(own, MADE)
+    size, found = engine.size(engine.layers(own, MADE)), engine.inspect(own, MADE)
     assert size >= MEGABYTES * 2**20
     assert found and found["Size"] < size / 4, "its own answer is of packed layers: that trap is gone"
     program = apptainer.find(runner, own)
