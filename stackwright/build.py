@@ -13,10 +13,11 @@ from stackwright.engines.docker import Docker
 from stackwright.errors import BuildError
 from stackwright.files import held
 from stackwright.host import Secret
+from stackwright.labels import EPOCH, of_recipe
 from stackwright.model import Recipe
 from stackwright.progress import Event, Progress, Step, is_noise, short
 from stackwright.providers import Images
-from stackwright.render import EPOCH, reference, write
+from stackwright.render import reference, write
 from stackwright.runner import Runner
 from stackwright.vertices import own_steps
 
@@ -48,6 +49,7 @@ def build(
     secrets: Sequence[Secret],
     proxies: Sequence[tuple[str, str]] = (),
     options: Sequence[str] = (),
+    labels: Sequence[tuple[str, str]] = (),
     stage: tuple[str, str] | None = None,
     on_event: Callable[[Event], None],
 ) -> Built:
@@ -55,13 +57,14 @@ def build(
 
     ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
     cache's keys; their values are in the environment and not on a command line. ``options``: which builder.
+    ``labels`` are the site's, beside those of the recipe and of its key.
     ``stage`` is one to end with instead of the row's image, and the reference to push it as with its cache.
     """
     context = folder / "context"
     write(recipe, context)
     target, name = stage or ("final", reference(recipe))
-    label = f"org.stackwright.key={recipe.key}"
-    kind = ("--cache-to", "type=inline", "--push") if stage else ("--label", label)
+    added = (word for pair in (*of_recipe(recipe), *labels) for word in ("--label", "=".join(pair)))
+    kind = ("--cache-to", "type=inline", "--push") if stage else added
     argv = docker.build(
         "--progress=rawjson", "--provenance=false", *options, *kind,
         *_given(images, secrets, proxies),

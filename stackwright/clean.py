@@ -16,9 +16,8 @@ from docker.errors import APIError, ImageNotFound, NotFound
 
 from stackwright.engines.docker import MADE_BY_US, Docker, connected
 from stackwright.host import used_disk
+from stackwright.labels import KEY, ROW
 
-ROW_LABEL = "org.stackwright.row"
-KEY_LABEL = "org.stackwright.key"
 OUR_TAGS = "stackwright/"
 KEY_FOLDER = re.compile(r"[0-9a-f]{12}\Z")
 NOT_ROWS = ("cache", "cluster", "publish", "records", "report", "room")
@@ -91,8 +90,8 @@ def _folders(parent: Path) -> Iterator[Path]:
 def _old_images(images: Iterable[Mapping[str, Any]], current: Mapping[str, str]) -> Iterator[Item]:
     for image in images:
         labels = image.get("Labels") or {}
-        row = labels.get(ROW_LABEL)
-        if row is None or (row in current and labels.get(KEY_LABEL) == current[row]):
+        row = labels.get(ROW)
+        if row is None or (row in current and labels.get(KEY) == current[row]):
             continue
         tags = [tag for tag in image.get("RepoTags") or () if tag != "<none>:<none>"]
         ours = [tag for tag in tags if tag.startswith(OUR_TAGS)]

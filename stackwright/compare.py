@@ -27,6 +27,10 @@ EXPLAINED = (
         "the key of the Docker image; a definition file has one of its own, which cannot stand in it",
     ),
     (
+        r"labels/org\.opencontainers\.image\.(vendor|url)",
+        "a label of the site, added when a Docker image is built; a definition file has none of a site",
+    ),
+    (
         r"built/[^/]+/compiled_by/cmake",
         "each world compiles its own wheel, with the CMake of its distribution on that day",
     ),

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from stackwright.labels import FRAMEWORK_TITLES, PROVIDER, VERSION, version
 from stackwright.model import Recipe, Stack, Tier
 from stackwright.probe import words
-from stackwright.render import FRAMEWORK_TITLES, Sources, context, environment, recipe, values
+from stackwright.render import Sources, context, environment, labels, recipe, render, values
 
 MPI_TITLES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 NOT_IN_TEST = {Tier.COLLECTIVE: "ranks need more than a build gives them", Tier.GPU: "a build has no GPU"}
@@ -28,9 +29,20 @@ def render_definition(stack: Stack, sources: Sources) -> Recipe:
     templates = environment(sources)
     templates.filters["definition_label"] = definition_label
     template = templates.get_template("singularity/Definition.j2")
-    text = template.render(**values(stack, sources), **_own_values(stack))
+    given = (
+        values(stack, sources) | _own_values(stack) | {"labels": sif_labels(stack, render(stack, sources))}
+    )
+    text = template.render(**given)
     files = {**context(stack, sources), file_name(stack): (text + "\n").encode(), **dict(sources.beside)}
     return recipe(stack, files)
+
+
+def sif_labels(stack: Stack, image: Recipe) -> tuple[tuple[str, str], ...]:
+    """Return the labels that the file sets: those of ``image``, the recipe of the row's Docker image.
+
+    The provider is among them, which that inherits from its base. Its key is not: it names another build.
+    """
+    return ((PROVIDER, stack.provider), (VERSION, version(image)), *labels(stack))
 
 
 def file_name(stack: Stack) -> str:

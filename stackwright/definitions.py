@@ -14,7 +14,7 @@ from stackwright.build import row_lock
 from stackwright.compare import Difference, differences
 from stackwright.compression import DEFAULT, Compression
 from stackwright.defbuild import built
-from stackwright.definition import render_definition
+from stackwright.definition import render_definition, sif_labels
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
@@ -28,7 +28,6 @@ from stackwright.pipeline import checks_digest
 from stackwright.probe import agreement, gather, probe_image
 from stackwright.project import Plan, Planned, Project, sources
 from stackwright.record import SifFile
-from stackwright.render import labels
 from stackwright.runner import Completed, Runner
 from stackwright.sign import Signer
 
@@ -150,7 +149,7 @@ def _made(project: Project, row: Planned, recipe: Recipe, means: Means, one: Nat
             verdict=verdict, differences=_differences(folder / "facts" / "docker", facts),
         )  # fmt: skip
         target, signer = (bad, None) if problem(one) else (good, means.signer)
-        wanted = dict(labels(row.stack))
+        wanted = dict(sif_labels(row.stack, row.recipe))
         made = convert.finish(sif, target, apptainer=means.apptainer, wanted=wanted, signer=signer)
     sif_file = SifFile(
         path=str(target.relative_to(project.out.parent)), bytes=made.bytes, sha256=made.sha256,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from stackwright import labels
 from stackwright.errors import EngineError, SiteError
 from stackwright.rules.tables import Distribution
 from stackwright.runner import Runner
@@ -48,6 +49,7 @@ REPOSITORY = re.compile(rf"{_PART}(/{_PART}){{0,20}}")
 _IMAGE_NAME = re.compile(
     rf"[A-Za-z0-9]([A-Za-z0-9.-]{{0,200}}[A-Za-z0-9])?(:[0-9]{{1,5}})?/{REPOSITORY.pattern}"
 )
+_VENDOR = re.compile(r"[^\W_]([^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,198}\S)?")
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"'`\\<>|]")
 
 
@@ -80,7 +82,7 @@ class Site:
     ``pip``: pip's option names and their values. ``proxies``: the environment's names in lower case.
     ``cache`` is a repository for the cache of builds; ``builders`` are names that buildx knows.
     ``images`` is docker.io or what stands for it, whose ``repository`` then comes before those of images;
-    None where images are handed in.
+    None where images are handed in. ``labels`` are those that the site gives to its images.
     """
 
     mirror: str | None
@@ -93,6 +95,7 @@ class Site:
     cache: str = ""
     builders: tuple[str, ...] = ()
     images: RegistryAddress | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
     def mirror_of(self, os: str) -> str | None:
         """The mirror of the distribution that a row's ``os`` is a release of."""
@@ -111,6 +114,7 @@ def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
         cache=_cache(environ),
         builders=_builders(environ),
         images=_images(environ),
+        labels=_labels(environ),
     )
 
 
@@ -148,6 +152,22 @@ def _repository(text: str, place: str) -> str:
         hint = "as in registry.example:5000/hpc/images, in lower case; a login is `docker login`'s"
         raise SiteError(f"not HOST[:PORT]/REPOSITORY: {_without_login(text)!r}", place=place, hint=hint)
     return text
+
+
+def _labels(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the labels that name who made an image; one that is not configured is left out."""
+    found = {}
+    if vendor := environ.get("STACKWRIGHT_VENDOR"):
+        if not _VENDOR.fullmatch(vendor):
+            hint = "one line of at most 200 printable characters, with no blank at its ends"
+            raise SiteError(f"not a name: {vendor[:40]!r}", place="STACKWRIGHT_VENDOR", hint=hint)
+        found[labels.VENDOR] = vendor
+    if url := environ.get("STACKWRIGHT_URL"):
+        if "@" in urlsplit(checked_url(url, "STACKWRIGHT_URL")).netloc:
+            hint = "leave it out: everyone who has the image can read its labels"
+            raise SiteError("the address has a login", place="STACKWRIGHT_URL", hint=hint)
+        found[labels.URL] = url
+    return tuple(found.items())
 
 
 def signing_key(environ: Mapping[str, str] = os.environ) -> Path | None:

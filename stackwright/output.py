@@ -12,9 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from stackwright.labels import FRAMEWORK_TITLES
 from stackwright.model import Rejection, Stack
 from stackwright.project import Plan
-from stackwright.render import BAKE_FILE, FRAMEWORK_TITLES, declared, reference
+from stackwright.render import BAKE_FILE, declared, reference
 from stackwright.rules import Said
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules

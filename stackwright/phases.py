@@ -97,6 +97,7 @@ def _build(job: Job, current: Record) -> Record:
             images=images,
             secrets=host.site_secrets(Path(private), job.site, tables.known(job.row.stack.os)),
             proxies=job.site.proxies,
+            labels=job.site.labels,
             options=(*_builder(job, images, Path(private)), *cache.options(job.stages)),
             on_event=lambda event: job.display.event(job.id, event),
         )

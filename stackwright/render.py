@@ -13,21 +13,17 @@ from typing import Any
 
 import jinja2
 
-from stackwright.cluster import image
+from stackwright.labels import EPOCH, frameworks_text, of_recipe, of_row, version
 from stackwright.lock import pins, toolchain_pins
 from stackwright.model import Mpi, Recipe, Stack
 from stackwright.patches import Series
 from stackwright.providers import PROVIDERS
 from stackwright.rules import tables
 
-EPOCH = 1577836800
-"""The time of every file that a step leaves (2020-01-01), in seconds: one for all rows, which share steps."""
-
 BAKE_FILE = "docker-bake.json"
 SHIPPED_MATRIX = "matrix.yaml"
 
 HOROVOD_NAMES = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
-FRAMEWORK_TITLES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet", "keras": "Keras"}
 
 SSH_AND_INIT = ("openssh-client", "openssh-server", "tini")
 MPI_RUNTIME = {"openmpi": ("openmpi-bin",), "mpich": ("mpich",)}
@@ -140,6 +136,7 @@ def wheel_key(stack: Stack, sources: Sources) -> str:
         "os": stack.os,
         "gpu_arch": stack.gpu_arch,
         "cpu_flags": tables.CPU_FLAGS,
+        "source_date_epoch": EPOCH,  # the time of every file in the wheel
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -163,6 +160,7 @@ def bake(recipes: Iterable[Recipe]) -> str:
             "dockerfile": "Dockerfile",
             "target": "final",
             "tags": [reference(recipe)],
+            "labels": dict(of_recipe(recipe)),
         }
         for recipe in recipes
     }
@@ -172,7 +170,7 @@ def bake(recipes: Iterable[Recipe]) -> str:
 
 def reference(recipe: Recipe) -> str:
     """The image's name: the row, and the head of the content key."""
-    return f"stackwright/{recipe.id}:{recipe.key[:12]}"
+    return f"stackwright/{recipe.id}:{version(recipe)}"
 
 
 def write_all(recipes: Sequence[Recipe], folder: Path) -> None:
@@ -246,11 +244,10 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
         "arch_flags": " ".join(tables.CPU_FLAGS),
         "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
-        "frameworks_text": _frameworks_text(stack),
+        "frameworks_text": frameworks_text(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
         "labels": labels(stack),
-        "cluster_labels": image.labels(stack),
         "matrix": sources.matrix,
         "wheel_key": wheel_key(stack, sources),
         "epoch": EPOCH,
@@ -258,23 +255,9 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
 
 
 def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
-    """Those of the image, whichever file it is made by."""
+    """Return the labels that the Dockerfile and the definition file set."""
     base = dict(PROVIDERS[stack.provider].images(stack))["BASE_IMAGE"]
-    contents = f"{_frameworks_text(stack)} with Horovod {stack.horovod} on {stack.os}"
-    return (
-        ("org.opencontainers.image.title", stack.id),
-        ("org.opencontainers.image.description", contents),
-        ("org.opencontainers.image.version", stack.horovod),
-        ("org.opencontainers.image.base.name", base),
-        ("org.stackwright.provider", stack.provider),
-        ("org.stackwright.row", stack.id),
-        ("org.stackwright.stack", _row_json(stack)),
-        *image.labels(stack),
-    )
-
-
-def _frameworks_text(stack: Stack) -> str:
-    return ", ".join(f"{FRAMEWORK_TITLES[name]} {found}" for name, found in stack.frameworks)
+    return of_row(stack, base, _row_json(stack))
 
 
 def require_cuda(cuda: str) -> str:

@@ -69,8 +69,16 @@ class Registry(TypedDict, total=False):
     plain: Annotated[bool, Field(description="It speaks http.")]
 
 
+class Labels(TypedDict, total=False):
+    """Labels of the images that are built here. Everyone who has an image can read them."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    vendor: Annotated[Text, Field(description="org.opencontainers.image.vendor: who distributes the images.")]
+    url: Annotated[Text, Field(description="org.opencontainers.image.url: where users read about them.")]
+
+
 class SiteFile(TypedDict, total=False):
-    """What Stackwright is told of the place where it builds. Nothing of it enters an image."""
+    """The settings of the place where images are built. Only `labels` enters an image."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
     mirrors: Mirrors
@@ -80,6 +88,7 @@ class SiteFile(TypedDict, total=False):
     registry: Registry
     signing_key: Annotated[Text, Field(description="File with the site's private key.")]
     cache: Annotated[Text, Field(description="HOST[:PORT]/REPOSITORY for the cache of builds.")]
+    labels: Labels
     builders: Annotated[
         Texts, Field(description="Names from `docker buildx ls`; the first one that answers is used.")
     ]
@@ -112,6 +121,8 @@ SETTINGS = {
     ("registry", "plain"): Setting("STACKWRIGHT_REGISTRY_PLAIN", "true"),
     ("signing_key",): Setting("STACKWRIGHT_SIGNING_KEY", "/etc/stackwright/key.pem"),
     ("cache",): Setting("STACKWRIGHT_CACHE", "registry.example:5000/hpc/cache"),
+    ("labels", "vendor"): Setting("STACKWRIGHT_VENDOR", "Example University"),
+    ("labels", "url"): Setting("STACKWRIGHT_URL", "https://hpc.example/images"),
     ("builders",): Setting("STACKWRIGHT_BUILDERS", "[farm]"),
 }
 FILES = (("ca",), ("registry", "ca"), ("signing_key",))

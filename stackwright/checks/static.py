@@ -9,17 +9,12 @@ from typing import Any
 
 from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, finding, listed, numbers, same, take
 from stackwright.cluster import image as images
+from stackwright.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
 from stackwright.model import Stack, Tier
 from stackwright.render import declared
 from stackwright.rules import tables
 from stackwright.suite import upstream
 
-PROVIDER_LABEL = "org.stackwright.provider"
-ROW_LABEL = "org.stackwright.row"
-STACK_LABEL = "org.stackwright.stack"
-OCI_LABELS = tuple(
-    f"org.opencontainers.image.{name}" for name in ("title", "description", "version", "base.name")
-)
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
 """Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""
 PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy|(pip|uv)_.*(index|host|proxy).*")
@@ -189,12 +184,22 @@ def labels(facts: Facts) -> Mapping[str, str]:
 
 
 def oci_labels(stack: Stack, facts: Facts) -> Finding:
+    """The version is compared where the key is a label too: a SIF of a definition file has none."""
     found = labels(facts)
-    return finding(f"the label {name} is missing" for name in OCI_LABELS if not found.get(name))
+    problems = [f"the label {name} is missing" for name in SHAPES if not found.get(name)]
+    problems += [
+        f"the label {name} is {found[name]!r}, which is not in its notation"
+        for name, shape in SHAPES.items()
+        if found.get(name) and not shape.fullmatch(found[name])
+    ]
+    version, key = found.get(VERSION, ""), found.get(KEY, "")
+    if not problems and not (key or version).startswith(version):
+        problems.append(f"the label {VERSION} is {version!r}, and the key begins with {key[:12]}")
+    return finding(problems)
 
 
 def provider(stack: Stack, facts: Facts) -> Finding:
-    seen = labels(facts).get(PROVIDER_LABEL)
+    seen = labels(facts).get(PROVIDER)
     if seen == stack.provider:
         return finding((), str(seen))
     return finding(
@@ -216,10 +221,8 @@ def cluster_labels(stack: Stack, facts: Facts) -> Finding:
 
 
 def row_label(stack: Stack, facts: Facts) -> Finding:
-    value = labels(facts).get(ROW_LABEL)
-    return finding(
-        [] if value == stack.id else [f"{ROW_LABEL} is {value!r}, the row {stack.id!r}"], str(value)
-    )
+    value = labels(facts).get(ROW)
+    return finding([] if value == stack.id else [f"{ROW} is {value!r}, the row {stack.id!r}"], str(value))
 
 
 def _parse(text: str | None) -> Any:
@@ -246,7 +249,7 @@ def row_file(stack: Stack, facts: Facts) -> Finding:
 
 
 def stack_label(stack: Stack, facts: Facts) -> Finding:
-    return _differs(_parse(labels(facts).get(STACK_LABEL)), stack)
+    return _differs(_parse(labels(facts).get(STACK)), stack)
 
 
 S = Tier.STATIC
@@ -294,7 +297,7 @@ RULES = (
     Rule(id="static.environment", tier=S, judge=environment,
          why="NVIDIA's runtime reads from these variables what to mount and which driver is too old."),
     Rule(id="static.oci-labels", tier=S, judge=oci_labels,
-         why="Registries and scanners show these labels."),
+         why="Registries and scanners show these labels; the version is the head of the row's key."),
     Rule(id="static.cluster-labels", tier=S, judge=cluster_labels,
          why="A login node compares its MPI, PMIx, UCX, libfabric and glibc with those labels."),
     Rule(id="static.row-label", tier=S, judge=row_label,

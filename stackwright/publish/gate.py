@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from stackwright.checks.static import STACK_LABEL
+from stackwright.labels import STACK
 from stackwright.model import FRAMEWORKS, Outcome, Tier
 from stackwright.record import Record, flatten
 
@@ -84,7 +84,7 @@ def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
 def declared(labels: Mapping[str, str]) -> Mapping[str, str]:
     """The row that an image's label holds; nothing where the image is not one of ours."""
     try:
-        document = json.loads(labels.get(STACK_LABEL) or "{}")
+        document = json.loads(labels.get(STACK) or "{}")
     except ValueError:
         return {}
     return dict(flatten(document)) if isinstance(document, Mapping) else {}

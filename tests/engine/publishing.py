@@ -12,8 +12,7 @@ from pathlib import Path
 from own_engine import TINY
 from registry_server import RegistryServer
 
-from stackwright import host, record, render
-from stackwright.checks.static import STACK_LABEL
+from stackwright import host, labels, record, render
 from stackwright.engines import docker as engine
 from stackwright.engines import oci
 from stackwright.engines.docker import Docker
@@ -94,7 +93,7 @@ class Rows:
         context.mkdir(parents=True)
         (context / "layer").write_bytes(layer)
         label = json.dumps(json.dumps(render.declared(stack)))
-        (context / "Dockerfile").write_text(f"FROM {TINY}\nLABEL {STACK_LABEL}={label}\nCOPY layer /layer\n")
+        (context / "Dockerfile").write_text(f"FROM {TINY}\nLABEL {labels.STACK}={label}\nCOPY layer /layer\n")
         reference = render.reference(recipe)
         words = ("buildx", "build", "--provenance=false", "--tag", reference, context)
         done = self.runner(self.docker.command(*words))

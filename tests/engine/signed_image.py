@@ -17,6 +17,7 @@ from stackwright import record, render
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.found import found
+from stackwright.labels import of_recipe
 from stackwright.model import Tier
 from stackwright.project import Planned
 from stackwright.record import Record, flatten
@@ -54,7 +55,7 @@ def small_row(id: str, tiny: str, docker: Docker, runner: Runner, folder: Path) 
     """The image has the row's real labels, and one layer of its own."""
     row = planned(id)
     facts = facts_of(row)
-    labels = {**dict(render.labels(row.stack)), "org.stackwright.key": row.recipe.key}
+    labels = dict((*render.labels(row.stack), *of_recipe(row.recipe)))
     (folder / "Dockerfile").write_text(
         "\n".join((f"FROM {tiny}", f"RUN echo {uuid4().hex} > /salt", *_quoted(labels), ""))
     )

@@ -27,6 +27,7 @@ from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.engines.sif import root_offset
 from stackwright.errors import BuildError, DiskError
 from stackwright.host import Site
+from stackwright.labels import PROVIDER
 from stackwright.project import Plan, Planned, Project
 from stackwright.render import Sources
 from stackwright.runner import Runner
@@ -89,7 +90,7 @@ def test_its_test_ran_with_the_probes(sif: Path) -> None:
 
 def test_it_has_the_labels_of_the_image(sif: Path, apptainer: Apptainer) -> None:
     found = convert.labels(apptainer, sif)
-    wanted = dict(render.labels(cut_down.row()))
+    wanted = {**dict(render.labels(cut_down.row())), PROVIDER: "debian"}
     assert {name: found.get(name) for name in wanted} == wanted
     assert "/" not in found["org.label-schema.usage.singularity.deffile.from"]
 

@@ -14,7 +14,7 @@ import pytest
 import rows
 
 from bench import reproduce
-from stackwright import host, render
+from stackwright import host, labels, render
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.model import Stack
@@ -49,7 +49,7 @@ def build(
         done = runner(
             docker.command(
                 "buildx", "build", "--no-cache", "--provenance=false", "--tag", name, "--target", "final",
-                "--build-arg", f"SOURCE_DATE_EPOCH={render.EPOCH}",
+                "--build-arg", f"SOURCE_DATE_EPOCH={labels.EPOCH}",
                 *(word for image in images for word in ("--build-arg", "=".join(image))),
                 *(word for proxy, _ in site.proxies for word in ("--build-arg", proxy)),
                 *(word for secret in secrets for word in ("--secret", secret.argument)),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stackwright.checks.static import OCI_LABELS, PROVIDER_LABEL, ROW_LABEL, STACK_LABEL
-from stackwright.cluster import image as cluster_image
+from stackwright.labels import KEY, PROVIDER, VERSION, of_row
 from stackwright.model import Base, Lock, Mpi, Package, Stack
 from stackwright.render import declared
 
@@ -46,9 +45,8 @@ def stack() -> Stack:
 
 
 def labels(row: Stack) -> dict[str, str]:
-    document = json.dumps(declared(row))
-    ours = {ROW_LABEL: row.id, STACK_LABEL: document, PROVIDER_LABEL: row.provider}
-    return {**ours, **dict(cluster_image.labels(row)), **dict.fromkeys(OCI_LABELS, "text")}
+    added = {PROVIDER: row.provider, KEY: "5e" * 32, VERSION: "5e" * 6}
+    return added | dict(of_row(row, "stackwright/base:debian-13", json.dumps(declared(row))))
 
 
 def files() -> dict[str, Any]:

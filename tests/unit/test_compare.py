@@ -10,6 +10,7 @@ from image_facts import EXTENSION, docker_facts, stack
 from rows import ROOT
 
 from stackwright.compare import COMPARED, differences
+from stackwright.labels import VENDOR
 
 FACTS = docker_facts(stack())
 
@@ -68,10 +69,11 @@ def test_the_cmake_of_another_day_is_explained() -> None:
 
 def test_the_labels_are_compared_and_the_key_of_an_image_is_its_own() -> None:
     """Docker tells them in its description of the image, a SIF in its own."""
-    of_image = {"org.stackwright.row": "r", "org.stackwright.key": "k", "com.other": "x"}
+    of_image = {"org.stackwright.row": "r", "org.stackwright.key": "k", VENDOR: "v", "com.other": "x"}
     image = {**FACTS, "image": {"Config": {"Labels": of_image}}}
     sif = {**FACTS, "labels": {"org.stackwright.row": "q", "org.label-schema.build-arch": "amd64"}}
-    key, row = differences(image, sif)
+    vendor, key, row = differences(image, sif)
+    assert (vendor.path, vendor.one, bool(vendor.why)) == (f"labels/{VENDOR}", "v", True)
     assert (key.path, key.other, bool(key.why)) == ("labels/org.stackwright.key", None, True)
     assert (row.path, row.one, row.other, row.why) == ("labels/org.stackwright.row", "r", "q", "")
 

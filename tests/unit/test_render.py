@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rows import LOCK, ROOT, SERIES, SOURCES, lock_with, stack
 
-from stackwright import definition, render
+from stackwright import definition, labels, render
 from stackwright.model import Cell, Mpi
 
 RECIPE = render.render(stack(), SOURCES)
@@ -62,6 +62,25 @@ def test_the_wheel_has_another_key_where_it_would_be_another_wheel(value: dict[s
     assert f"WHEEL_KEY={key} " in render.render(stack(**value), SOURCES).text("Dockerfile")
 
 
+def test_the_wheel_has_another_key_where_its_files_would_have_another_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = render.wheel_key(stack(), SOURCES)
+    monkeypatch.setattr("stackwright.render.EPOCH", labels.EPOCH + 1)
+    assert render.wheel_key(stack(), SOURCES) != before
+
+
+def test_every_row_states_its_licenses_and_its_version() -> None:
+    found = dict(render.labels(stack(frameworks=(("torch", "2.6.0"), ("keras", "3.5.0")))))
+    assert found[f"{labels.OCI}licenses"] == "Apache-2.0 AND BSD-3-Clause AND LicenseRef-NVIDIA-Proprietary"
+    assert found[f"{labels.OCI}created"] == "2020-01-01T00:00:00Z"
+    added = dict(labels.of_recipe(RECIPE))
+    assert render.reference(RECIPE).endswith(f":{added[labels.VERSION]}")
+    assert added[labels.KEY].startswith(added[labels.VERSION])
+    assert {*labels.SHAPES} <= {*found, *added}
+    assert all(shape.fullmatch((found | added)[name]) for name, shape in labels.SHAPES.items())
+
+
 def test_packages_around_the_frameworks_leave_the_wheel_alone() -> None:
     other = stack(id="other", lock=lock_with(filelock="1.0"), flavour="devel")
     assert render.wheel_key(other, SOURCES) == render.wheel_key(stack(), SOURCES)
@@ -99,7 +118,7 @@ def test_no_syntax_line_because_it_needs_a_registry() -> None:
 
 
 def test_no_stage_can_see_an_address_of_the_site() -> None:
-    assert not re.search(r"https?://", DOCKERFILE)
+    assert re.findall(r"\S*https?://\S*", DOCKERFILE) == [f"{labels.OCI}source='{labels.HOROVOD_SOURCE}'"]
 
 
 def test_every_download_runs_with_hashes() -> None:

@@ -12,11 +12,12 @@ import yaml
 
 from stackwright import host, sitefile
 from stackwright.errors import SiteError
+from stackwright.labels import URL, VENDOR
 from stackwright.project import Project, cells, plan
 from stackwright.runner import Runner
 
 ROOT = Path(__file__).parents[2]
-KEYS = ("mirrors", "index", "proxy", "ca", "registry", "signing_key", "cache", "builders")
+KEYS = ("mirrors", "index", "proxy", "ca", "registry", "signing_key", "cache", "labels", "builders")
 
 
 def example() -> dict[str, Any]:
@@ -58,6 +59,7 @@ def test_it_comes_out_as_the_site(tmp_path: Path) -> None:
         host="registry.example:5000", repository="hpc/images", ca=tmp_path / "registry.pem", plain=True
     )
     assert site.cache == "registry.example:5000/hpc/cache" and site.builders == ("farm",)
+    assert site.labels == ((VENDOR, "Example University"), (URL, "https://hpc.example/images"))
 
 
 def test_a_variable_that_is_set_goes_before_the_file(tmp_path: Path) -> None:
@@ -100,6 +102,10 @@ def test_what_is_wrong_is_said_with_its_line(
         ("STACKWRIGHT_CACHE", "registry.example/x\n"),
         ("STACKWRIGHT_CACHE", "registry.example/x,mode=max"),
         ("STACKWRIGHT_BUILDERS", "--help"),
+        ("STACKWRIGHT_VENDOR", "a\nLABEL x=y"),
+        ("STACKWRIGHT_VENDOR", " a"),
+        ("STACKWRIGHT_URL", "ftp://hpc.example"),
+        ("STACKWRIGHT_URL", "https://me:secret@hpc.example"),
         ("STACKWRIGHT_SIGNING_KEY", "/nothing"),
     ],
 )

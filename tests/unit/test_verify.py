@@ -14,6 +14,7 @@ from image_facts import EXTENSION, docker_facts, sif_facts, stack
 
 from stackwright.checks.built import cuda_version, cudnn_version, nccl_version
 from stackwright.checks.rule import numbers, same_release
+from stackwright.labels import KEY, OCI, VERSION
 from stackwright.model import Mpi, Outcome, Stack, Tier
 from stackwright.verify import RULES, document, rules, verify
 
@@ -366,6 +367,28 @@ def test_torch_that_loads_no_cudnn_is_still_a_fault() -> None:
     row, facts = with_tensorflow()
     facts["built"]["torch"]["libraries"]["cudnn"] = None
     assert outcome(row, facts, "declared.cudnn") is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (VERSION, "0" * 12, "and the key begins with 5e5e5e5e5e5e"),
+        (VERSION, "0.28.1", "not in its notation"),
+        (f"{OCI}created", "today", "not in its notation"),
+        (f"{OCI}licenses", "MIT, GPL", "not in its notation"),
+        (f"{OCI}source", "", "source is missing"),
+    ],
+)
+def test_labels_of_registries_are_there_and_in_their_notation(name: str, value: str, said: str) -> None:
+    facts = docker_facts(ROW)
+    facts["image"]["Config"]["Labels"][name] = value
+    assert said in failed(facts)["static.oci-labels"]
+
+
+def test_a_sif_of_a_definition_file_has_a_version_and_no_key() -> None:
+    facts = sif_facts(ROW)
+    del facts["labels"][KEY]
+    assert failed(facts, world="sif") == {}
 
 
 def test_what_a_login_node_reads_from_outside_is_what_is_inside() -> None:

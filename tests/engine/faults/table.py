@@ -104,6 +104,8 @@ FAULTS = (
     meta("require-newer-cuda", "ENV NVIDIA_REQUIRE_CUDA=cuda>=13.0", "static.environment", "cuda>=13.0"),
     meta("no-capabilities", "ENV NVIDIA_DRIVER_CAPABILITIES=", "static.environment", "DRIVER_CAPABILITIES"),
     meta("no-title", "LABEL org.opencontainers.image.title=", "static.oci-labels", "title is missing"),
+    meta("other-version", "LABEL org.opencontainers.image.version=0.28.1", "static.oci-labels", "'0.28.1'"),
+    meta("other-created", "LABEL org.opencontainers.image.created=today", "static.oci-labels", "'today'"),
     meta("other-pmix", "LABEL org.stackwright.pmix=3.1.5", "static.cluster-labels", "3.1.5"),
     meta("other-row", "LABEL org.stackwright.row=another", "static.row-label", "'another'"),
     meta("other-provider", "LABEL org.stackwright.provider=nvidia", "declared.provider", "nvidia"),
