@@ -205,7 +205,7 @@ def _field(name: str) -> Callable[[Cell], tuple[str, ...]]:
 
 
 WHERE: dict[str, Callable[[Cell], tuple[str, ...]]] = {
-    **{name: _field(name) for name in ("id", *get_type_hints(Cell)) if name not in {"line"}},
+    **{name: _field(name) for name in ("id", *get_type_hints(Cell)) if name not in {"allow", "line"}},
     "mpi": lambda cell: (text_of(cell.mpi), cell.mpi.flavour),
     "mpi.flavour": lambda cell: (cell.mpi.flavour,),
     "mpi.version": lambda cell: (cell.mpi.version,),

@@ -13,24 +13,37 @@ from stackwright.errors import UsageError
 from stackwright.lock import request
 from stackwright.model import FRAMEWORKS, Cell, Lock, Mpi
 from stackwright.problems import near as suggestion
-from stackwright.rules import About, Answer, CellRule, Clash, LockRule, Said, release, tables
+from stackwright.rules import (
+    About,
+    Answer,
+    CellRule,
+    Clash,
+    LockRule,
+    Rule,
+    Said,
+    fact_of,
+    release,
+    tables,
+    weigh,
+)
 from stackwright.rules.cell import CELL_RULES
 from stackwright.rules.compiler import cuda_of, gcc_of
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.horovod import ADVICE, Advice
 from stackwright.rules.lock import LOCK_RULES
 from stackwright.rules.near import changes, nearest
+from stackwright.rules.provenance import Provenance, read
 from stackwright.schema import RowFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One rule and what it said; ``clash`` where it refuses."""
+    """One rule and what it said; ``clash`` where values do not go together. ``fact`` is what it rests on."""
 
     rule: str
     about: str
     says: str
-    source: str
+    fact: Provenance
     said: Said
     clash: Clash | None
 
@@ -55,7 +68,10 @@ class Explanation:
 
     @property
     def cause(self) -> Asked | None:
-        return self.asked[0] if self.asked[0].clash else None
+        return self.asked[0] if self.asked[0].said is Said.REFUSES else None
+
+    def said(self, said: Said) -> tuple[Asked, ...]:
+        return tuple(one for one in self.asked if one.said is said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +152,9 @@ def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
     cell = asked.cell
     extras = tuple(rule.about(value) for rule in EXTRA_RULES for value in _given(asked, rule.subject))
     rules = (*extras, *CELL_RULES)
-    answers = [_asked(rule, rule.about, rule.ask(cell)) for rule in rules]
+    answers = [_asked(rule, rule.about, rule.ask(cell), cell.allow) for rule in rules]
     answers += _lock_answers(cell, lock if lock and lock.request == _request(cell) else None)
-    refused = any(answer.clash for answer in answers)
+    refused = any(answer.said is Said.REFUSES for answer in answers)
     return Explanation(
         cell=cell,
         changed=(*changes(row, cell), *(f"{name} {value}" for name, value in asked.extras)),
@@ -151,7 +167,7 @@ def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
 RESOLVER = LockRule(
     name="resolver",
     says="the package index has wheels that go together",
-    source="uv pip compile",
+    fact=read("uv pip compile", ""),
     ask=lambda cell, lock: (
         Clash(values=tuple((name, value) for name in FRAMEWORKS if (value := getattr(cell, name))),
               reason=lock.refused) if lock.refused else None
@@ -164,7 +180,7 @@ def _lock_answers(cell: Cell, lock: Lock | None) -> list[Asked]:
     made = lock if lock and not lock.refused else None
     asked = [(RESOLVER, lock), *((rule, made) for rule in LOCK_RULES)]
     return [
-        _asked(rule, "lock", (rule.ask(cell, one) or Said.FITS) if one else Said.SILENT)
+        _asked(rule, "lock", (rule.ask(cell, one) or Said.FITS) if one else Said.SILENT, cell.allow)
         for rule, one in asked
     ]
 
@@ -178,15 +194,16 @@ def _given(asked: Question, subject: str) -> list[str]:
     return [value for name, value in asked.extras if name == subject]
 
 
-def _asked(rule: CellRule | LockRule, about: str, answer: Answer) -> Asked:
+def _asked(rule: Rule, about: str, answer: Answer, allowed: tuple[str, ...]) -> Asked:
     clash = answer if isinstance(answer, Clash) else None
-    said = Said.REFUSES if isinstance(answer, Clash) else answer
-    return Asked(rule=rule.name, about=about, says=rule.says, source=rule.source, said=said, clash=clash)
+    fact = fact_of(rule, clash) if clash else rule.fact
+    said = weigh(rule, answer, allowed)
+    return Asked(rule=rule.name, about=about, says=rule.says, fact=fact, said=said, clash=clash)
 
 
 def _rank(answer: Asked, chosen: frozenset[str]) -> tuple[bool, bool, int]:
     """Refusals first; of these the ones between values that were set, and what this release lacks last."""
-    if answer.clash is None:
+    if answer.clash is None or answer.said is not Said.REFUSES:
         return True, False, 0
     between = sum(name in chosen for name, _ in answer.clash.values)
     return False, answer.about == About.RELEASE, -min(between, 2)
@@ -199,7 +216,7 @@ def _ways(asked: Question, rules: tuple[CellRule, ...]) -> tuple[Way, ...]:
     ways: list[Way] = []
     for rule in EXTRA_RULES:
         for value in _given(asked, rule.subject):
-            if isinstance(rule.ask(cell, value), Clash):
+            if weigh(rule.about(value), rule.ask(cell, value), cell.allow) is Said.REFUSES:
                 ways.append(Way(kept=f"another {rule.subject}", changes=(rule.instead,)))
     for kept, among, keep in (
         ("fewest changes", rules, frozenset[str]()),

@@ -41,7 +41,10 @@ class Mpi:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One row of the matrix as a person wrote it. None means: what the lock finds."""
+    """One row of the matrix as a person wrote it. None means: what the lock finds.
+
+    ``allow`` names rules whose refusal by a documented fact does not count, as --allow says.
+    """
 
     id: str
     provider: Literal["debian", "nvidia"]
@@ -60,6 +63,7 @@ class Cell:
     gpu_arch: tuple[str, ...] = ()
     flavour: Literal["runtime", "devel"] = "runtime"
     test_on_gpu: bool = False
+    allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
 
 
@@ -151,7 +155,10 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Why a row cannot work. A value, not an exception: ``plan`` prints it beside the rows that can."""
+    """Why a row cannot work. A value, not an exception: ``plan`` prints it beside the rows that can.
+
+    ``how`` and ``when`` are those of the fact that the rule rests on, as in rules/provenance.py.
+    """
 
     id: str
     rule: str
@@ -160,6 +167,8 @@ class Rejection:
     source: str
     nearest: str
     line: int = 0
+    how: str = "read"
+    when: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ from stackwright.model import Rejection, Stack
 from stackwright.project import Plan
 from stackwright.render import BAKE_FILE, declared, reference
 from stackwright.rules import Said
+from stackwright.rules.provenance import How
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules
     from stackwright.clean import Item
     from stackwright.cluster import Examined
     from stackwright.doctor import Finding
-    from stackwright.explain import Explanation
+    from stackwright.explain import Asked, Explanation
     from stackwright.sweep import Sweep
 
 
@@ -108,7 +109,9 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
             "rule": one.rule,
             "about": one.about,
             "says": one.says,
-            "source": one.source,
+            "source": one.fact.source,
+            "how": one.fact.how,
+            "when": one.fact.when,
             "said": one.said,
             "reason": one.clash.reason if one.clash else "",
             "clash": [
@@ -129,6 +132,18 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+CONSEQUENCE: Mapping[Said, Callable[[Asked], str]] = {
+    Said.REFUSES: lambda one: (
+        f"next: --allow {one.rule} goes on all the same: nobody tried it here"
+        if one.fact.how is How.DOCUMENTED
+        else "this is final: it was read from the primary source"
+    ),
+    Said.WARNS: lambda one: "this is a warning: the fact is unchecked, and refuses nothing",
+    Said.ALLOWED: lambda one: f"this refuses nothing: --allow {one.rule} was given",
+}
+"""What follows from a clash, by what it means."""
+
+
 def explanation_text(explanation: Explanation) -> Text:
     """The refusals, the true cause first; the nearest rows; then what the other rules said."""
     cause, text = explanation.cause, Text()
@@ -141,7 +156,8 @@ def explanation_text(explanation: Explanation) -> Text:
             clash = " with ".join(f"{field} {value}" for field, value in one.clash.values)
             text.append(f"  {one.rule}: ", style="bold")
             text.append(f"{clash}\n    {one.clash.reason}\n")
-            text.append(f"    source: {one.source}\n", style="dim")
+            text.append(f"    source: {one.fact}\n", style="dim")
+            text.append(f"    {CONSEQUENCE[one.said](one)}\n")
     for way in explanation.ways:
         text.append(f"  nearest, {way.kept}: ", style="bold")
         text.append("; ".join(way.changes) + "\n")

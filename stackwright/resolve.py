@@ -9,7 +9,7 @@ from stackwright.lock import request
 from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
 from stackwright.patches import Series
 from stackwright.providers import PROVIDERS
-from stackwright.rules import CellRule, Clash, LockRule, tables
+from stackwright.rules import CellRule, Clash, LockRule, Said, fact_of, tables, weigh
 from stackwright.rules.cell import CELL_RULES, cuda_of, first_clash, gcc_of
 from stackwright.rules.lock import LOCK_RULES, brought
 from stackwright.rules.near import changes, nearest
@@ -38,7 +38,7 @@ def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
         return _refused(cell, lock)
     for lock_rule in LOCK_RULES:
         found = lock_rule.ask(cell, lock)
-        if found:
+        if found and weigh(lock_rule, found, cell.allow) is Said.REFUSES:
             return _reject(cell, lock_rule, found, "")
     return _stack(cell, lock, series)
 
@@ -105,9 +105,10 @@ def _only(lock: Lock, component: str) -> str:
 
 
 def _reject(cell: Cell, rule: CellRule | LockRule, clash: Clash, near: str) -> Rejection:
+    fact = fact_of(rule, clash)
     return Rejection(
-        id=cell.id, rule=rule.name, clash=clash.values, reason=clash.reason, source=rule.source,
-        nearest=near, line=cell.line,
+        id=cell.id, rule=rule.name, clash=clash.values, reason=clash.reason, source=fact.source,
+        how=fact.how, when=fact.when, nearest=near, line=cell.line,
     )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def _refused(cell: Cell, lock: Lock) -> Rejection:
 
 
 def _closest(cell: Cell, working: list[Cell]) -> str:
-    fields = [name for name in Cell.__dataclass_fields__ if name not in ("id", "line")]
+    fields = [name for name in Cell.__dataclass_fields__ if name not in ("id", "allow", "line")]
 
     def differing(other: Cell) -> list[str]:
         return [name for name in fields if getattr(cell, name) != getattr(other, name)]

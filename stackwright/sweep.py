@@ -14,6 +14,7 @@ from stackwright.model import Cell, Mpi
 from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod, tables
 from stackwright.rules.near import KNOWN, MIND
 from stackwright.rules.partial import Partial
+from stackwright.rules.provenance import read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ def exclusions(matrix: Matrix) -> tuple[CellRule, ...]:
 
         return CellRule(
             name=f"exclude {', '.join(fields)}".strip(), about=About.STACK, fields=fields, ask=ask,
-            source=f"exclude, {Path(matrix.path).name}", says="what the matrix itself leaves out",
+            fact=read(f"exclude, {Path(matrix.path).name}", ""), says="what the matrix itself leaves out",
         )  # fmt: skip
 
     return tuple(rule(fields, dropped) for fields, dropped in excluded(matrix).items())

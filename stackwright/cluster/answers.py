@@ -206,7 +206,7 @@ def driver(image: Image, seen: Seen) -> Answer:
     if as_numbers(seen.driver)[0] < least:
         why = f"CUDA {image.cuda} needs a driver of release {least} or later, and this is {seen.driver}"
         todo = "a row of an earlier CUDA, or a later driver"
-        return Answer(about=about, outcome="fails", why=why, todo=todo, source=tables.NVIDIA_COMPAT)
+        return Answer(about=about, outcome="fails", why=why, todo=todo, source=tables.NVIDIA_COMPAT.source)
     return Answer(about=about, outcome="works", why=f"driver {seen.driver}, CUDA {image.cuda}")
 
 

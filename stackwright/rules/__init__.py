@@ -7,26 +7,34 @@ speak of a constraint that is no field of a row, such as the driver of the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from stackwright.model import Cell, Lock
+from stackwright.rules.provenance import WEAKEST_FIRST, How, Provenance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clash:
-    """Two (or more) values that do not go together: (field, value) pairs and why."""
+    """Two (or more) values that do not go together: (field, value) pairs and why.
+
+    ``fact`` is the entry of a table that the clash rests on; None: it rests on the rule's own fact.
+    """
 
     values: tuple[tuple[str, str], ...]
     reason: str
+    fact: Provenance | None = None
 
 
 class Said(StrEnum):
-    """SILENT: a value that the rule is about is left out, or the tables do not know it."""
+    """SILENT: a value that the rule is about is left out, or the tables do not know it. WARNS: the values
+    clash by a fact that nobody checked. ALLOWED: they clash by a document, and a person said --allow."""
 
     FITS = "fits"
     REFUSES = "refuses"
+    WARNS = "warns"
+    ALLOWED = "is allowed"
     SILENT = "does not apply"
 
 
@@ -49,16 +57,24 @@ class CellRule:
     about: About
     fields: tuple[str, ...]
     says: str
-    source: str
+    fact: Provenance
     ask: Callable[[Cell], Answer]
+
+    @property
+    def source(self) -> str:
+        return self.fact.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRule:
     name: str
     says: str
-    source: str
+    fact: Provenance
     ask: Callable[[Cell, Lock], Clash | None]
+
+    @property
+    def source(self) -> str:
+        return self.fact.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +86,7 @@ class ExtraRule:
     subject: str
     fields: tuple[str, ...]
     says: str
-    source: str
+    fact: Provenance
     instead: str
     ask: Callable[[Cell, str], Answer]
 
@@ -81,9 +97,35 @@ class ExtraRule:
             about=About.STACK,
             fields=self.fields,
             says=self.says,
-            source=self.source,
+            fact=self.fact,
             ask=lambda cell: self.ask(cell, value),
         )
+
+
+Rule = CellRule | LockRule
+
+
+def weigh(rule: Rule, answer: Answer, allowed: Collection[str] = ()) -> Said:
+    """What an answer means: a clash refuses unless its fact is unchecked, or documented and allowed."""
+    if not isinstance(answer, Clash):
+        return answer
+    how = fact_of(rule, answer).how
+    if how is How.UNCHECKED:
+        return Said.WARNS
+    return Said.ALLOWED if how is How.DOCUMENTED and rule.name in allowed else Said.REFUSES
+
+
+def fact_of(rule: Rule, clash: Clash) -> Provenance:
+    """The fact that a clash rests on."""
+    return clash.fact or rule.fact
+
+
+def strongest(clashes: Iterable[Clash]) -> Clash | None:
+    """Of the clashes of one rule, the first with the best fact: a warning must not hide a refusal."""
+    found = tuple(clashes)
+    if not found:
+        return None
+    return max(found, key=lambda clash: WEAKEST_FIRST.index(clash.fact.how) if clash.fact else 1)
 
 
 def covers(declared: str | None, found: str) -> bool:

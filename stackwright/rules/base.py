@@ -7,6 +7,7 @@ from collections.abc import Callable
 from stackwright.model import Cell
 from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, tables
 from stackwright.rules.compiler import CUDA, nvcc_in_wheels
+from stackwright.rules.provenance import Provenance, read
 from stackwright.rules.tables import as_numbers
 from stackwright.rules.wheels import INDEX, MXNET, TENSORFLOW, TORCH, wheel
 
@@ -30,7 +31,9 @@ def _nvidia_image(cell: Cell) -> Answer:
     reason = f"NVIDIA made devel images on {cell.os} for CUDA {', '.join(made)}"
     if cell.cuda is None:
         reason = f"the row names no release of CUDA to take nvcc from; {reason}"
-    return Clash(values=(("cuda", cell.cuda or "none"), ("os", cell.os)), reason=reason)
+    newer = cell.cuda is not None and as_numbers(cell.cuda) >= as_numbers("13")
+    fact = tables.NVIDIA_TAGS_13 if newer else tables.NVIDIA_TAGS
+    return Clash(values=(("cuda", cell.cuda or "none"), ("os", cell.os)), reason=reason, fact=fact)
 
 
 def _python_os(cell: Cell) -> Answer:
@@ -43,6 +46,7 @@ def _python_os(cell: Cell) -> Answer:
     return Clash(
         values=(("python", cell.python), ("os", cell.os)),
         reason=f"{cell.os} has Python {packaged}, and the image takes its Python from the distribution",
+        fact=known.fact,
     )
 
 
@@ -53,7 +57,7 @@ def _gcc_os(cell: Cell) -> Answer:
     if tables.gcc_release(cell.gcc) in known.gcc:
         return Said.FITS
     reason = f"{cell.os} has gcc {', '.join(known.gcc)}"
-    return Clash(values=(("gcc", cell.gcc), ("os", cell.os)), reason=reason)
+    return Clash(values=(("gcc", cell.gcc), ("os", cell.os)), reason=reason, fact=known.fact)
 
 
 def _cuda_os(cell: Cell) -> Answer:
@@ -77,6 +81,7 @@ def _mpi_os(cell: Cell) -> Answer:
     return Clash(
         values=(("mpi", f"{cell.mpi.flavour} {cell.mpi.version}"), ("os", cell.os)),
         reason=f"{cell.os} has {cell.mpi.flavour} {offered}",
+        fact=known.fact,
     )
 
 
@@ -100,14 +105,15 @@ def _glibc(cell: Cell) -> Answer:
 def _rule(
     name: str,
     fields: tuple[str, ...],
-    source: str,
+    fact: Provenance,
     ask: Callable[[Cell], Answer],
     says: str,
 ) -> CellRule:
-    return CellRule(name=name, about=About.BASE, fields=fields, source=source, ask=ask, says=says)
+    return CellRule(name=name, about=About.BASE, fields=fields, fact=fact, ask=ask, says=says)
 
 
-PACKAGED = f"{tables.DEBIAN}; Ubuntu: main and universe"
+PROVIDERS = read("stackwright/providers: each makes its base of these", "2026-11-20")
+PACKAGED = read(f"{tables.DEBIAN.source}; Ubuntu: main and universe, documented", "2026-11-20")
 
 RULES = (
     _rule(
@@ -117,7 +123,7 @@ RULES = (
         _glibc,
         "a wheel's tag names the oldest glibc that it runs on",
     ),
-    _rule("os", ("provider", "os"), PACKAGED, _os, "a provider makes its base of some distributions"),
+    _rule("os", ("provider", "os"), PROVIDERS, _os, "a provider makes its base of some distributions"),
     _rule(
         "nvidia-image",
         CUDA,
@@ -136,7 +142,11 @@ RULES = (
     _rule(
         "cuda-os",
         CUDA,
-        f"{tables.DEBIAN}: nvidia-cuda-toolkit, section non-free; the package index: nvidia-cuda-nvcc",
+        read(
+            f"{tables.DEBIAN.source}: nvidia-cuda-toolkit, section non-free; "
+            "the package index: nvidia-cuda-nvcc",
+            "2026-11-20",
+        ),
         _cuda_os,
         "the debian provider takes nvcc from the distribution, or from NVIDIA's wheels",
     ),

@@ -6,8 +6,10 @@ release cannot build: the first clash is the cause that a person should hear of.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stackwright.model import Cell
-from stackwright.rules import CellRule, Clash, base, compiler, frameworks, release
+from stackwright.rules import CellRule, Clash, Said, base, compiler, frameworks, release, weigh
 from stackwright.rules.compiler import cuda_of, gcc_of
 
 CELL_RULES = (*frameworks.RULES, *compiler.RULES, *frameworks.LATER, *base.RULES, *release.RULES)
@@ -15,11 +17,15 @@ CELL_RULES = (*frameworks.RULES, *compiler.RULES, *frameworks.LATER, *base.RULES
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:
     """The first rule that refuses the cell, in the order of the table."""
+    return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Said.REFUSES), None)
+
+
+def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:
+    """Every rule whose values clash: those that refuse, those that warn and those that are allowed."""
     for rule in CELL_RULES:
         answer = rule.ask(cell)
         if isinstance(answer, Clash):
-            return rule, answer
-    return None
+            yield rule, answer
 
 
-__all__ = ["CELL_RULES", "cuda_of", "first_clash", "gcc_of"]
+__all__ = ["CELL_RULES", "clashes", "cuda_of", "first_clash", "gcc_of"]

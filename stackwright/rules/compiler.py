@@ -84,11 +84,11 @@ def _cxx_gcc(cell: Cell) -> Answer:
     if asked is None or gcc is None:
         return Said.SILENT
     name, version, standard = asked
-    least = next(gcc for number, gcc, _, _ in horovod.COMPILERS if number == standard)
+    least, fact = next((gcc, fact) for number, gcc, fact, _, _ in horovod.COMPILERS if number == standard)
     if as_numbers(gcc)[0] >= least:
         return Said.FITS
     reason = f"the headers of {name} {version} are C++{standard}, which gcc compiles from {least} on"
-    return Clash(values=((name, version), ("gcc", gcc)), reason=reason)
+    return Clash(values=((name, version), ("gcc", gcc)), reason=reason, fact=fact)
 
 
 def _cxx_cuda(cell: Cell) -> Answer:
@@ -96,11 +96,11 @@ def _cxx_cuda(cell: Cell) -> Answer:
     if asked is None or cuda is None:
         return Said.SILENT
     name, version, standard = asked
-    least = next(cuda for number, _, cuda, _ in horovod.COMPILERS if number == standard)
+    least, fact = next((cuda, fact) for number, _, _, cuda, fact in horovod.COMPILERS if number == standard)
     if as_numbers(cuda) >= as_numbers(least):
         return Said.FITS
     reason = f"the headers of {name} {version} are C++{standard}, which nvcc compiles from CUDA {least} on"
-    return Clash(values=((name, version), ("cuda", cuda)), reason=reason)
+    return Clash(values=((name, version), ("cuda", cuda)), reason=reason, fact=fact)
 
 
 RULES = (
@@ -108,7 +108,7 @@ RULES = (
         name="cuda-gcc",
         about=About.STACK,
         fields=GCC,
-        source=tables.SPACK,
+        fact=tables.SPACK,
         ask=_cuda_gcc,
         says="nvcc accepts no host compiler newer than it knows",
     ),
@@ -116,7 +116,7 @@ RULES = (
         name="cuda-arch",
         about=About.STACK,
         fields=(*CUDA, "gpu_arch"),
-        source=tables.SPACK,
+        fact=tables.SPACK,
         ask=cuda_arch,
         says="each release of nvcc makes code for some architectures",
     ),
@@ -125,7 +125,7 @@ RULES = (
         about=About.STACK,
         fields=(*GCC, "torch", "tensorflow"),
         ask=_cxx_gcc,
-        source="; ".join(dict.fromkeys(row[3] for row in horovod.COMPILERS)),
+        fact=horovod.INSTALL,
         says="the frameworks' headers ask for a C++ standard, and gcc must know it",
     ),
     CellRule(
@@ -133,7 +133,7 @@ RULES = (
         about=About.STACK,
         fields=(*CUDA, "torch", "tensorflow"),
         ask=_cxx_cuda,
-        source="; ".join(dict.fromkeys(row[3] for row in horovod.COMPILERS)),
+        fact=horovod.INSTALL,
         says="the frameworks' headers ask for a C++ standard, and nvcc must know it",
     ),
 )

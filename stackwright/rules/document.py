@@ -18,13 +18,18 @@ the row first, and `./build.py plan --all` counts how the rules prune everything
 Rules are asked in the order of this page, and the first that refuses is the cause: what no index has, then
 what no compiler takes, then what the base lacks, and last what this release cannot build. A rule whose
 tables do not know a value does not apply: it neither accepts nor refuses.
+
+Each source says how the fact was obtained, and when. *read*: from the primary source, by a program that can
+read it again; a refusal is final. *documented*: a document or another project says so; `--allow RULE` goes on
+all the same, and the image's labels and its record keep the rule's name. *unchecked*: nobody has read it; the
+rule warns and never refuses. Where the entries of a rule's table differ, the answer names its entry's source.
 """
 
 
 def markdown() -> str:
-    asked = [(rule.name, rule.about, ", ".join(rule.fields), rule.says, rule.source) for rule in CELL_RULES]
-    locks = [(rule.name, rule.says, rule.source) for rule in LOCK_RULES]
-    extras = [(rule.name, rule.subject, rule.says, rule.source) for rule in EXTRA_RULES]
+    asked = [(rule.name, rule.about, ", ".join(rule.fields), rule.says, rule.fact) for rule in CELL_RULES]
+    locks = [(rule.name, rule.says, rule.fact) for rule in LOCK_RULES]
+    extras = [(rule.name, rule.subject, rule.says, rule.fact) for rule in EXTRA_RULES]
     parts = [
         INTRO,
         "## Of the values of a row\n",
@@ -60,7 +65,7 @@ def _tables() -> Iterable[str]:
     yield _table(("newest", "Python", "CUDA"), wheels.MXNET_ROWS)
     yield "## C++ standards\n"
     yield _table(("framework", "from", "C++", "source"), horovod.STANDARDS)
-    yield _table(("C++", "lowest gcc", "lowest CUDA", "source"), horovod.COMPILERS)
+    yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), horovod.COMPILERS)
     yield "## What Horovod supports\n"
     yield _table(("since Horovod", "field", "lowest", "source"), horovod.FLOORS)
     yield "## Frameworks that Horovod has no patch for\n"

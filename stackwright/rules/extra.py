@@ -6,6 +6,7 @@ from stackwright.model import Cell
 from stackwright.rules import Answer, Clash, ExtraRule, Said, tables, wheels
 from stackwright.rules.compiler import CUDA, cuda_of
 from stackwright.rules.frameworks import NUMPY
+from stackwright.rules.provenance import documented
 from stackwright.rules.tables import as_numbers
 
 
@@ -48,7 +49,7 @@ EXTRA_RULES = (
         subject="setuptools",
         fields=("torch",),
         instead="setuptools before 70, which is what a lock of this row takes",
-        source="horovod #4051",
+        fact=documented("horovod #4051", "2026-11-20"),
         ask=_setuptools,
         says="PyTorch's build helpers import what later setuptools dropped",
     ),
@@ -57,7 +58,7 @@ EXTRA_RULES = (
         subject="numpy",
         fields=("mxnet",),
         instead=f"numpy before {wheels.MXNET_NUMPY}, which is what a lock of this row takes",
-        source=NUMPY,
+        fact=NUMPY,
         ask=_numpy,
         says="MXNet uses what later numpy dropped",
     ),
@@ -66,7 +67,7 @@ EXTRA_RULES = (
         subject="driver",
         fields=CUDA,
         instead="a host with a later driver, or an earlier CUDA",
-        source=tables.NVIDIA_COMPAT,
+        fact=tables.NVIDIA_COMPAT,
         ask=_driver,
         says="each major release of CUDA has a lowest driver",
     ),

@@ -8,8 +8,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from stackwright.model import Cell
-from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, wheels
+from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, tables, wheels
 from stackwright.rules.compiler import CUDA, GCC, cuda_of, gcc_of
+from stackwright.rules.provenance import Provenance, documented, read
 from stackwright.rules.tables import as_numbers
 from stackwright.rules.wheels import INDEX, PREVIOUS, TESTED, Wheel, wheel
 
@@ -146,7 +147,9 @@ def _torch_build(cell: Cell) -> Answer:
     if suffix in (entry.cuda, *entry.builds):
         return Said.FITS
     reason = f"torch {version.split('+')[0]} was built for CUDA {', '.join((entry.cuda, *entry.builds))}"
-    return Clash(values=(("torch", version),), reason=reason)
+    later = as_numbers(entry.release) >= as_numbers("2.1")
+    fact = wheels.LATER_BUILDS if later else PREVIOUS
+    return Clash(values=(("torch", version),), reason=reason, fact=fact)
 
 
 def _cudnn(cell: Cell) -> Answer:
@@ -224,17 +227,17 @@ def _floors(cell: Cell) -> Answer:
 
 
 def _rule(
-    name: str, fields: tuple[str, ...], source: str, ask: Callable[[Cell], Answer], says: str
+    name: str, fields: tuple[str, ...], fact: Provenance, ask: Callable[[Cell], Answer], says: str
 ) -> CellRule:
-    return CellRule(name=name, about=About.STACK, fields=fields, source=source, ask=ask, says=says)
+    return CellRule(name=name, about=About.STACK, fields=fields, fact=fact, ask=ask, says=says)
 
 
 BOTH = ("torch", "tensorflow")
-NUMPY = "apache/mxnet: numpy.bool; the package index: numpy 1.23.5 (Python of MXNet 1.4 to 1.7: unchecked)"
-INSTALL = "horovod 0.28.1, docs/install.rst"
+NUMPY = documented("apache/mxnet: numpy.bool; the package index: numpy 1.23.5", "2026-11-20")
+NO_FRAMEWORK = read("horovod 0.28.1, setup.py: an extension for each framework", "2026-11-20")
 
 RULES = (
-    _rule("frameworks", (*BOTH, "mxnet"), INSTALL, _at_least_one, "a row has a framework"),
+    _rule("frameworks", (*BOTH, "mxnet"), NO_FRAMEWORK, _at_least_one, "a row has a framework"),
     _rule("mxnet-cuda", (*CUDA, "mxnet"), INDEX, _mxnet_cuda, "MXNet's wheels end with CUDA 11"),
     _rule(
         "torch-python", ("torch", "python"), INDEX, _python("torch"), "a wheel is for some releases of Python"
@@ -242,7 +245,7 @@ RULES = (
     _rule(
         "tensorflow-python",
         ("tensorflow", "python"),
-        f"{INDEX}; {TESTED}",
+        INDEX,
         _python("tensorflow"),
         "a wheel is for some releases of Python",
     ),
@@ -256,7 +259,7 @@ RULES = (
     _rule(
         "one-cuda-wheels",
         BOTH,
-        f"pytorch #186591; {INDEX}",
+        documented(f"pytorch #186591; {INDEX.source}", "2026-11-20"),
         _one_cuda,
         "the wheels bring one CUDA into the image",
     ),
@@ -269,7 +272,7 @@ LATER = (
     _rule(
         "torch-cuda",
         (*CUDA, "torch"),
-        f"{INDEX}; {PREVIOUS}",
+        documented(f"{tables.NVIDIA_COMPAT.source}; {INDEX.source}", "2026-11-20"),
         _compiler("torch"),
         "nvcc is of the CUDA that PyTorch loads",
     ),
@@ -283,28 +286,28 @@ LATER = (
     _rule(
         "cudnn",
         ("cudnn", *BOTH),
-        f"{INDEX}; {TESTED}",
+        documented(f"{INDEX.source}; {TESTED.source}", "2026-11-20"),
         _cudnn,
         "a cuDNN that the row names is the one that the wheels load",
     ),
     _rule(
         "abi-gloo",
         BOTH,
-        "horovod 0.28.1, third_party/compatible17_gloo (reported)",
+        documented("horovod 0.28.1, third_party/compatible17_gloo", "2026-11-20"),
         _abi,
         "extensions that share a Gloo share a C++ ABI",
     ),
     _rule(
         "tensorflow-gcc",
         (*GCC, "tensorflow"),
-        f"horovod #1483; {TESTED}",
+        documented(f"horovod #1483; {TESTED.source}", "2026-11-20"),
         _tensorflow_gcc,
         "an extension is compiled by a gcc of the wheel's C++ ABI",
     ),
     _rule(
         "mxnet-headers",
         ("mxnet",),
-        INSTALL,
+        horovod.INSTALL,
         _mxnet_headers,
         "the wheel holds the headers that Horovod includes",
     ),
@@ -318,7 +321,7 @@ LATER = (
     _rule(
         "horovod-floor",
         (*GCC, "horovod", "python", *BOTH, "mxnet"),
-        "; ".join(dict.fromkeys(row[3] for row in horovod.FLOORS)),
+        horovod.FLOOR_SOURCES,
         _floors,
         "Horovod supports frameworks and compilers from some release on",
     ),

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
 
+from stackwright.rules.provenance import documented, unchecked
+
+INSTALL = documented("horovod 0.28.1, docs/install.rst", "2026-11-20")
+
 RELEASE = "0.28.1"
 """What patches/horovod is for."""
 
@@ -37,12 +41,14 @@ STANDARDS = (
 )
 
 COMPILERS = (
-    # C++ standard, lowest gcc, lowest nvcc, source
-    (14, 5, "9.0", "horovod 0.28.1, docs/install.rst; nvcc: unchecked"),
-    (17, 8, "11.0", "horovod 0.28.1, docs/install.rst; CMake 95700be5"),
-    (20, 10, "12.0", "GCC, C++ standards support (unchecked); nlohmann/json #5248"),
-)
+    # C++ standard, lowest gcc, its source, lowest nvcc, its source
+    (14, 5, INSTALL, "9.0", unchecked("CUDA, release notes", "2026-11-20")),
+    (17, 8, INSTALL, "11.0", documented("CMake 95700be5", "2026-11-20")),
+    (20, 10, unchecked("GCC, C++ standards support", "2026-11-20"), "12.0",
+     documented("nlohmann/json #5248", "2026-11-20")),
+)  # fmt: skip
 
+FLOOR_SOURCES = documented("; ".join(dict.fromkeys(row[3] for row in FLOORS)), "2026-11-20")
 
 GPU_STREAM = "AsGpuStreamValue is gone, and headers of highwayhash and farmhash are needed"
 
@@ -50,6 +56,8 @@ UNPATCHED = (
     # framework, from which release, what Horovod's source trips over, source; a patch for it ends the line
     ("tensorflow", "2.21", GPU_STREAM, "conda-forge/horovod-feedstock, tf21_gpu_stream.patch (reported)"),
 )
+
+UNPATCHED_SOURCES = documented("; ".join(dict.fromkeys(row[3] for row in UNPATCHED)), "2026-11-20")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ import re
 from stackwright.model import Cell, Lock
 from stackwright.rules import Clash, LockRule, covers
 from stackwright.rules.cell import cuda_of
+from stackwright.rules.provenance import documented, read
 
-ONE_CUDA = "one CUDA per image; pytorch #186591 shows a lock with two"
+ONE_CUDA = documented("one CUDA per image; pytorch #186591 shows a lock with two", "2026-11-20")
 
 
 def cuda_majors(lock: Lock) -> dict[str, list[str]]:
@@ -80,31 +81,29 @@ def _nccl_present(cell: Cell, lock: Lock) -> Clash | None:
 
 
 LOCK_RULES = (
-    LockRule(
-        name="one-cuda", says="one major release of CUDA is in the image", source=ONE_CUDA, ask=_one_cuda
-    ),
+    LockRule(name="one-cuda", says="one major release of CUDA is in the image", fact=ONE_CUDA, ask=_one_cuda),
     LockRule(
         name="one-nccl",
         says="one NCCL, one cuDNN and one CUDA runtime are in the image",
-        source=ONE_CUDA,
+        fact=ONE_CUDA,
         ask=_one_of_each,
     ),
     LockRule(
         name="nccl-present",
         says="the wheels bring an NCCL",
-        source="horovod 0.28.1, cmake/Modules/FindNCCL.cmake",
+        fact=read("horovod 0.28.1, cmake/Modules/FindNCCL.cmake", "2026-11-20"),
         ask=_nccl_present,
     ),
     LockRule(
         name="compiler-cuda",
         says="nvcc is of the CUDA that the frameworks load",
-        source="NVIDIA, CUDA Compatibility",
+        fact=documented("NVIDIA, CUDA Compatibility", "2026-11-20"),
         ask=_compiler_matches,
     ),
     LockRule(
         name="declared",
         says="the row's cuDNN and NCCL are the locked ones",
-        source="matrix.yaml and the lock",
+        fact=read("matrix.yaml and the lock", "2026-11-20"),
         ask=_declared,
     ),
 )

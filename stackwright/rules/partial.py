@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from stackwright.model import Cell
-from stackwright.rules import CellRule, Clash
+from stackwright.rules import CellRule, Said, weigh
 
 
 class Partial:
@@ -43,4 +43,4 @@ class Partial:
     def _ask(self, rule: CellRule, places: tuple[int, ...], values: tuple[Any, ...]) -> bool:
         self.asked += 1
         chosen = {self._fields[place]: value for place, value in zip(places, values, strict=True)}
-        return isinstance(rule.ask(replace(self._rest, **chosen)), Clash)
+        return weigh(rule, rule.ask(replace(self._rest, **chosen)), self._rest.allow) is Said.REFUSES

@@ -10,6 +10,7 @@ from stackwright.model import FRAMEWORKS, Cell
 from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod, tables, wheels
 from stackwright.rules.base import PACKAGED
 from stackwright.rules.compiler import CUDA, cuda_of
+from stackwright.rules.provenance import Provenance, documented, read
 from stackwright.rules.tables import as_numbers
 
 
@@ -86,17 +87,17 @@ def _tools_os(cell: Cell) -> Answer:
 
 
 def _rule(
-    name: str, fields: tuple[str, ...], source: str, ask: Callable[[Cell], Answer], says: str
+    name: str, fields: tuple[str, ...], fact: Provenance, ask: Callable[[Cell], Answer], says: str
 ) -> CellRule:
-    return CellRule(name=name, about=About.RELEASE, fields=fields, source=source, ask=ask, says=says)
+    return CellRule(name=name, about=About.RELEASE, fields=fields, fact=fact, ask=ask, says=says)
 
 
-UV = "the package index, asked by uv for wheels alone (2026-11-20)"
+UV = read("the package index, asked by uv for wheels alone", "2026-11-20")
 
 UNPATCHED = _rule(
     "horovod-patch",
     ("horovod", *FRAMEWORKS),
-    "; ".join(dict.fromkeys(row[3] for row in horovod.UNPATCHED)),
+    horovod.UNPATCHED_SOURCES,
     _unpatched,
     "Horovod compiles against a framework as released, or by a patch that is here",
 )
@@ -105,7 +106,7 @@ RULES = (
     _rule(
         "horovod",
         ("horovod",),
-        "patches/horovod/series.yaml",
+        read("patches/horovod/series.yaml", "2026-11-20"),
         _horovod,
         "the patches are for one release of Horovod",
     ),
@@ -114,7 +115,10 @@ RULES = (
     _rule(
         "torch-own-cuda",
         ("torch",),
-        "seen in an image of PyTorch 1.13.1, TensorFlow 2.11.1 and MXNet 1.9.1: link.one-cudart",
+        read(
+            "seen in an image of PyTorch 1.13.1, TensorFlow 2.11.1 and MXNet 1.9.1: link.one-cudart",
+            "2026-11-20",
+        ),
         _own_cuda,
         "one CUDA runtime and one NCCL are in the image",
     ),
@@ -129,7 +133,7 @@ RULES = (
     _rule(
         "tools-os",
         CUDA,
-        "; ".join((PACKAGED, *(row[2] for row in horovod.CMAKE))),
+        documented("; ".join((PACKAGED.source, *(row[2] for row in horovod.CMAKE))), "2026-11-20"),
         _tools_os,
         "the image takes its init, and Horovod's build its CMake, from the distribution",
     ),

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SPACK = "spack-packages, build_systems/cuda.py (CUDA before 11.0: unchecked)"
-DEBIAN = "the distribution's package index"
-UBUNTU = (
-    "the distribution's package index: main and universe of the release and its updates (read 2026-11-20)"
+from stackwright.rules.provenance import Provenance, documented, read, unchecked
+
+SPACK = documented("spack-packages, build_systems/cuda.py", "2026-11-20")
+SPACK_OLD = unchecked("spack-packages, build_systems/cuda.py: CUDA before 11.0", "2026-11-20")
+DEBIAN = read("the distribution's package index", "2026-11-20")
+UBUNTU = documented(
+    "the distribution's package index: main and universe of the release and its updates", "2026-11-20"
 )
-NVIDIA_TAGS = (
-    "nvidia/cuda, tags of the images (to 12.9: replicate/cog, pkg/config/cuda_compatibility.json and "
-    "cuda_base_image_tags.json; from 13.0 on as public Dockerfiles name them: unchecked)"
+NVIDIA_TAGS = documented(
+    "nvidia/cuda, tags of the images: replicate/cog, pkg/config/cuda_compatibility.json and "
+    "cuda_base_image_tags.json",
+    "2026-11-20",
 )
-NVIDIA_COMPAT = "NVIDIA, CUDA Compatibility: minor version compatibility"
+NVIDIA_TAGS_13 = unchecked(
+    "nvidia/cuda, tags of the images from CUDA 13.0 on: as public Dockerfiles name them", "2026-11-20"
+)
+NVIDIA_COMPAT = documented("NVIDIA, CUDA Compatibility: minor version compatibility", "2026-11-20")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,10 @@ class Distribution:
     lacks: tuple[str, ...] = ()
     sources: str = "/etc/apt/sources.list.d/debian.sources"
     old_pip: bool = False
+
+    @property
+    def fact(self) -> Provenance:
+        return {"debian": DEBIAN, "ubuntu": UBUNTU}[self.family]
 
     @property
     def family(self) -> str:

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-INDEX = "the package index: files of the release, and their requirements (read 2026-11-20)"
-PREVIOUS = (
-    "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu; "
-    "the build of 1.11 for CUDA 11.5, and the builds of 2.1 and later: unchecked"
+from stackwright.rules.provenance import documented, read, unchecked
+
+INDEX = read("the package index: files of the release, and their requirements", "2026-11-20")
+PREVIOUS = documented(
+    "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu",
+    "2026-11-20",
 )
-TESTED = "TensorFlow, install/source: tested build configurations (tensorflow/docs 7c365021)"
+LATER_BUILDS = unchecked("the builds of PyTorch 2.1 and later on PyTorch's own index", "2026-11-20")
+TESTED = documented(
+    "TensorFlow, install/source: tested build configurations (tensorflow/docs 7c365021)", "2026-11-20"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

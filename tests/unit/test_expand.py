@@ -93,7 +93,7 @@ axes:
         "torchnone-mpich4.2-ubuntu-22.04-nvidiabase-sm80_100-devel",
     ]
     assert ids("axes: {test_on_gpu: [true, false]}\n") == ["gputest", "nogputest"]
-    assert set(ID_ORDER) == set(get_type_hints(Cell)) - {"id", "line"}
+    assert set(ID_ORDER) == set(get_type_hints(Cell)) - {"id", "allow", "line"}
 
 
 def test_include_comes_after_the_axes_with_its_own_values_and_its_line() -> None:
@@ -270,7 +270,7 @@ def test_selection_that_matches_nothing(wanted: list[str], where: list[str], cau
 
 
 def test_every_field_can_be_asked_for() -> None:
-    assert set(get_type_hints(Cell)) - {"line"} <= set(WHERE)
+    assert set(get_type_hints(Cell)) - {"allow", "line"} <= set(WHERE)
     words: dict[str, Any] = {name: WHERE[name](ROWS[0])[0] for name in WHERE}
     for name, word in words.items():
         assert ROWS[0] in select(ROWS, [], [f"{name}={word}"]), name

@@ -49,7 +49,7 @@ def test_the_true_cause_comes_first(settings: tuple[str, ...], rule: str, reason
     assert answer.cause.clash
     assert answer.cause.rule == rule
     assert reason in answer.cause.clash.reason
-    assert answer.cause.source
+    assert answer.cause.fact.source
 
 
 def test_the_oldest_row_is_told_all_that_is_impossible() -> None:
@@ -75,7 +75,7 @@ def test_the_search_for_the_oldest_row_stays_small() -> None:
     for rules in (CELL_RULES, anywhere):
         found = nearest(asked.cell, rules)
         assert found
-        assert found.visited < 250_000
+        assert found.visited < 300_000
         assert found.asked < 25_000
 
 
