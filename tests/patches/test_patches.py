@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import platform
 import re
 import shutil
-import sys
-import tarfile
 from pathlib import Path
 
+import horovod_source as source
 import pytest
 from patching import OPTIONS, NotApplied, apply, header, hunks, reachable
 
-from stackwright import host
 from stackwright.patches import Patch, Series, load_series
 from stackwright.project import Planned, Project, cells, plan
 from stackwright.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / "out" / "cache"
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
 SERIES = load_series(ROOT / "patches" / "horovod")
 ROWS = plan(PROJECT, cells(PROJECT)).rows
@@ -34,66 +28,12 @@ def runner() -> Runner:
 
 @pytest.fixture(scope="session")
 def released(runner: Runner) -> Path:
-    """The archive, from wherever this host's pip gets packages; named by its hash, and checked by it."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    archive = CACHE / f"horovod-{SERIES.sha256}.tar.gz"
-    with (CACHE / "horovod.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not archive.exists():
-            _download(runner, archive)
-    assert hashlib.sha256(archive.read_bytes()).hexdigest() == SERIES.sha256
-    return archive
-
-
-def _download(runner: Runner, archive: Path) -> None:
-    folder = CACHE / "horovod.part"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    wanted = folder / "source.txt"
-    wanted.write_text(f"horovod=={SERIES.horovod} --hash=sha256:{SERIES.sha256}\n")
-    options: list[str | Path] = [
-        "--quiet",
-        "--no-deps",
-        "--no-binary",
-        ":all:",
-        "--require-hashes",
-        "--dest",
-        folder,
-    ]
-    done = runner([sys.executable, "-m", "pip", "download", *options, "-r", wanted], timeout=600)
-    assert done.ok, done.stderr
-    (found,) = folder.glob("horovod-*.tar.gz")
-    found.replace(archive)
-    shutil.rmtree(folder)
+    return source.archive(runner, SERIES)
 
 
 @pytest.fixture(scope="session")
 def program(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """patch: the host's, or where it has none, that of its distribution, without installing it."""
-    found = shutil.which("patch")
-    return Path(found) if found else _from_the_distribution(runner, tmp_path_factory.mktemp("patch"))
-
-
-def _from_the_distribution(runner: Runner, folder: Path) -> Path:
-    suite, mirror = platform.freedesktop_os_release()["VERSION_CODENAME"], host.apt_mirror(runner)
-    argv: list[str | Path] = [
-        "mmdebstrap",
-        "--quiet",
-        "--variant=extract",
-        "--include=patch",
-        "--format=tar",
-        suite,
-    ]
-    done = runner([*argv, folder / "package", *([f"deb {mirror} {suite} main"] if mirror else [])])
-    assert done.ok, done.stderr
-    with tarfile.open(folder / "package") as package:
-        member = next(one for one in package if one.name.endswith("usr/bin/patch"))
-        content = package.extractfile(member)
-        assert content
-        program = folder / "patch"
-        program.write_bytes(content.read())
-        program.chmod(0o755)
-    return program
+    return source.patch_program(runner, tmp_path_factory.mktemp("patch"))
 
 
 # -- the series --------------------------------------------------------------------------------------
@@ -103,20 +43,9 @@ def named(patches: tuple[Patch, ...]) -> str:
     return "+".join(patch.file.removesuffix(".patch") for patch in patches) or "none"
 
 
-def contents(patches: tuple[Patch, ...]) -> list[tuple[str, bytes]]:
-    return [(patch.file, patch.content) for patch in patches]
-
-
-def unpack(archive: Path, folder: Path) -> Path:
-    """As `tar --strip-components=1` does it."""
-    shutil.unpack_archive(archive, folder)
-    (top,) = folder.iterdir()
-    return top
-
-
 @pytest.fixture(scope="session")
 def whole(released: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpack(released, tmp_path_factory.mktemp("horovod"))
+    return source.unpack(released, tmp_path_factory.mktemp("horovod"))
 
 
 @pytest.fixture
@@ -135,14 +64,14 @@ def test_what_is_in_the_context_of_a_row_goes_into_the_released_source(
 ) -> None:
     patches = [(name, text) for name, text in row.recipe.files if name.startswith("horovod/patches/")]
     assert [name[len("horovod/patches/00-") :] for name, _ in patches] == list(row.stack.patches)
-    apply(runner, program, unpack(released, tmp_path), sorted(patches))
+    apply(runner, program, source.unpack(released, tmp_path), sorted(patches))
 
 
 @pytest.mark.parametrize("patches", COMBINATIONS, ids=named)
 def test_every_combination_that_values_can_select_goes_in(
     patches: tuple[Patch, ...], tree: Path, runner: Runner, program: Path
 ) -> None:
-    apply(runner, program, tree, contents(patches))
+    apply(runner, program, tree, source.contents(patches))
 
 
 def test_the_combinations_are_those_of_the_rows_and_more() -> None:
@@ -198,7 +127,7 @@ def test_a_patch_with_another_context_is_refused(tree: Path, runner: Runner, pro
 
 
 def test_a_patch_that_is_in_already_is_refused(tree: Path, runner: Runner, program: Path) -> None:
-    patch = contents(SERIES.patches[:1])
+    patch = source.contents(SERIES.patches[:1])
     apply(runner, program, tree, patch)
     with pytest.raises(NotApplied):
         apply(runner, program, tree, patch)
