@@ -13,7 +13,14 @@ from rich.console import Console
 
 from stackwright.compression import CHOICES, DEFAULT, Compression
 from stackwright.compression import compression as chosen
-from stackwright.errors import EXIT_INTERRUPTED, LockError, RejectedError, StackwrightError, UsageError
+from stackwright.errors import (
+    EXIT_INTERRUPTED,
+    LockError,
+    RejectedError,
+    StackwrightError,
+    UnknownError,
+    UsageError,
+)
 from stackwright.model import Cell
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
@@ -97,12 +104,19 @@ def sif_options(command: Callable[..., None]) -> Callable[..., None]:
     return origin(sign(compression_option(command)))
 
 
+VERDICTS = ("refused", "not known", "not locked")
+
+
 def refuse(planned: Plan) -> None:
     """The error of rows that cannot work; by then, what could be done for the others is done."""
-    unlocked = [one for one in planned.rejections if one.rule == "lock"]
-    refused = len(planned.rejections) - len(unlocked)
+    by_verdict = {
+        verdict: [one for one in planned.rejections if one.verdict == verdict] for verdict in VERDICTS
+    }
+    refused, unknown, unlocked = by_verdict.values()
     if refused:
-        raise RejectedError(f"{refused} of the selected rows cannot work")
+        raise RejectedError(f"{len(refused)} of the selected rows cannot work")
+    if unknown:
+        raise UnknownError(f"{unknown[0].id}: {unknown[0].reason}", hint=unknown[0].nearest)
     if unlocked:
         raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
 

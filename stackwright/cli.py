@@ -33,7 +33,7 @@ from stackwright.cli_nightly import history_command, nightly_command
 from stackwright.cli_publish import publish_command
 from stackwright.cli_shards import shards_command
 from stackwright.cli_verify import verify_command
-from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError
+from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError, UnknownError
 
 
 @click.group(
@@ -136,6 +136,8 @@ def explain_command(app: App, row: str | None, settings: Words, form: str) -> No
         Console().print(output.explanation_text(answer), soft_wrap=True)
     if answer.cause:
         raise RejectedError(f"{base.id}: refused by the rule {answer.cause.rule}")
+    if answer.unknown:
+        raise UnknownError(f"{base.id}: the rule {answer.unknown.rule} does not know a value")
 
 
 @cli.command("lock", epilog=example("./build.py lock cuda12-torch"))

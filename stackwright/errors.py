@@ -57,6 +57,11 @@ class RejectedError(StackwrightError):
     meaning = "a selected row cannot work (rule, clash and nearest row are printed)"
 
 
+class UnknownError(StackwrightError):
+    exit_code = 18
+    meaning = "a selected row names a release that no table knows: whether it works is not known"
+
+
 class EngineError(StackwrightError):
     exit_code = 6
     meaning = "no usable container engine, or the engine failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -69,6 +69,17 @@ class Explanation:
     @property
     def cause(self) -> Asked | None:
         return self.asked[0] if self.asked[0].said is Said.REFUSES else None
+
+    @property
+    def unknown(self) -> Asked | None:
+        """What is not known, of a row that no rule refuses."""
+        return None if self.cause else next(iter(self.said(Said.UNKNOWN)), None)
+
+    @property
+    def verdict(self) -> Literal["can work", "cannot work", "is not known to work"]:
+        if self.cause:
+            return "cannot work"
+        return "is not known to work" if self.unknown else "can work"
 
     def said(self, said: Said) -> tuple[Asked, ...]:
         return tuple(one for one in self.asked if one.said is said)
@@ -152,9 +163,12 @@ def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
     cell = asked.cell
     extras = tuple(rule.about(value) for rule in EXTRA_RULES for value in _given(asked, rule.subject))
     rules = (*extras, *CELL_RULES)
+    current = lock if lock and lock.request == _request(cell) else None
     answers = [_asked(rule, rule.about, rule.ask(cell), cell.allow) for rule in rules]
-    answers += _lock_answers(cell, lock if lock and lock.request == _request(cell) else None)
-    refused = any(answer.said is Said.REFUSES for answer in answers)
+    if current and not current.refused:
+        answers = [_settled(answer) for answer in answers]
+    answers += _lock_answers(cell, current)
+    refused = any(answer.said in (Said.REFUSES, Said.UNKNOWN) for answer in answers)
     return Explanation(
         cell=cell,
         changed=(*changes(row, cell), *(f"{name} {value}" for name, value in asked.extras)),
@@ -201,12 +215,17 @@ def _asked(rule: Rule, about: str, answer: Answer, allowed: tuple[str, ...]) -> 
     return Asked(rule=rule.name, about=about, says=rule.says, fact=fact, said=said, clash=clash)
 
 
+def _settled(answer: Asked) -> Asked:
+    """By a lock of these very values: the index knows what the tables do not."""
+    return replace(answer, said=Said.FITS, clash=None) if answer.said is Said.UNKNOWN else answer
+
+
 def _rank(answer: Asked, chosen: frozenset[str]) -> tuple[bool, bool, int]:
     """Refusals first; of these the ones between values that were set, and what this release lacks last."""
     if answer.clash is None or answer.said is not Said.REFUSES:
-        return True, False, 0
-    between = sum(name in chosen for name, _ in answer.clash.values)
-    return False, answer.about == About.RELEASE, -min(between, 2)
+        return True, answer.said is not Said.UNKNOWN, 0
+    named = [name in chosen for name, _ in answer.clash.values]
+    return False, answer.about == About.RELEASE, -(2 if all(named) else min(sum(named), 2))
 
 
 def _ways(asked: Question, rules: tuple[CellRule, ...]) -> tuple[Way, ...]:

@@ -21,11 +21,11 @@ from typing import Any
 from packaging.version import Version
 
 from stackwright.errors import LockError, SiteError
-from stackwright.model import Base, Cell, Lock, Package
+from stackwright.model import FRAMEWORKS, Base, Cell, Lock, Package
 from stackwright.providers import PROVIDERS
 from stackwright.rules import tables
 from stackwright.rules.compiler import cuda_of, gcc_of, nvcc_in_wheels
-from stackwright.rules.wheels import MXNET_NUMPY
+from stackwright.rules.wheels import numpy_limit
 from stackwright.runner import Completed, Runner
 from stackwright.suite import Mirror
 
@@ -50,8 +50,8 @@ def requirements(cell: Cell) -> tuple[str, ...]:
         extra = "[and-cuda]" if Version(cell.tensorflow) >= Version("2.14") else ""
         asked.append(f"tensorflow{extra}=={cell.tensorflow}")
     if cell.mxnet:
-        # the last build that the index has; later numpy lacks numpy.bool, which it uses
-        asked += [f"mxnet-cu112=={cell.mxnet}", f"numpy<{MXNET_NUMPY}"]
+        asked.append(f"mxnet-cu112=={cell.mxnet}")  # the last build that the index has
+    asked += _numpy(cell)
     if cell.keras:
         asked.append(f"keras=={cell.keras}")
     if _leaves_cuda_to_others(cell):
@@ -63,6 +63,13 @@ def requirements(cell: Cell) -> tuple[str, ...]:
     # horovod #4051: later setuptools lack pkg_resources.packaging, which reads as "no CUDA support"
     asked.append("setuptools<70" if old_torch else "setuptools")
     return (*asked, *tables.HOROVOD_NEEDS)
+
+
+def _numpy(cell: Cell) -> list[str]:
+    """Most wheels do not state the newest numpy that they work with, so that the lock has to."""
+    named = {name: version for name in FRAMEWORKS if (version := getattr(cell, name))}
+    limit = numpy_limit(named)
+    return [f"numpy<{limit[1]}"] if limit else []
 
 
 def _leaves_cuda_to_others(cell: Cell) -> bool:
@@ -77,8 +84,20 @@ def overrides(cell: Cell) -> tuple[str, ...]:
     cuda = cuda_of(cell)
     if cell.nccl is None or cuda is None:
         return ()
-    exact = cell.nccl if cell.nccl.count(".") > 1 else f"{cell.nccl}.*"
-    return (f"nvidia-nccl-cu{cuda.split('.')[0]}=={exact}",)
+    return (f"nvidia-nccl-cu{cuda.split('.')[0]}=={_pin(cell.nccl, parts=3)}",)
+
+
+def constraints(cell: Cell) -> tuple[str, ...]:
+    """The row's cuDNN, which replaces none that a wheel pins: uv refuses where the two differ."""
+    cuda = cuda_of(cell)
+    if cell.cudnn is None or cuda is None:
+        return ()
+    return (f"nvidia-cudnn-cu{cuda.split('.')[0]}=={_pin(cell.cudnn, parts=4)}",)
+
+
+def _pin(version: str, *, parts: int) -> str:
+    """A version that leaves parts out names all releases that begin with it."""
+    return version if version.count(".") >= parts - 1 else f"{version}.*"
 
 
 def toolchain(cell: Cell) -> tuple[str, ...]:
@@ -98,8 +117,8 @@ def platform(os: str) -> str:
 def request(cell: Cell) -> str:
     """Digest of everything that the lock depends on; a lock with another one is out of date."""
     asked = [
-        *requirements(cell), *overrides(cell), *toolchain(cell), cell.python, platform(cell.os),
-        *distribution_packages(cell),
+        *requirements(cell), *overrides(cell), *constraints(cell), *toolchain(cell), cell.python,
+        platform(cell.os), *distribution_packages(cell),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
@@ -137,7 +156,7 @@ def make(
 
 def question(cell: Cell, wanted: tuple[str, ...]) -> tuple[object, ...]:
     """What the answer of the index depends on: rows with the same question have the same answer."""
-    return wanted, overrides(cell), cell.python, platform(cell.os)
+    return wanted, overrides(cell), constraints(cell), cell.python, platform(cell.os)
 
 
 def state(cell: Cell, mirror: Mirror | None) -> Base:
@@ -155,9 +174,11 @@ def compile_pins(
     options: tuple[str | Path, ...] = ("--no-config",),
 ) -> Completed:
     """uv's answer, or its refusal. SiteError when the index did not answer."""
-    with tempfile.NamedTemporaryFile("w", prefix="stackwright-", suffix=".txt") as replaced:
-        replaced.write("".join(f"{line}\n" for line in overrides(cell)))
-        replaced.flush()
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+        files = [
+            *_file(folder, "overrides", overrides(cell)),
+            *_file(folder, "constraints", constraints(cell)),
+        ]
         answer = runner(
             [
                 uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
@@ -166,7 +187,7 @@ def compile_pins(
                 # else uv fetches a Python of the row's version, which nothing here would run
                 "--no-python-downloads", "--python", sys.executable,
                 *options,
-                *(["--overrides", replaced.name] if overrides(cell) else []),
+                *files,
             ],
             stdin="\n".join(wanted) + "\n",
             env=environment,
@@ -175,6 +196,15 @@ def compile_pins(
     if not answer.ok and "No solution found" not in answer.stderr:
         raise SiteError(f"uv could not ask the package index: {answer.stderr.strip()[-600:]}", place=cell.id)
     return answer
+
+
+def _file(folder: str, option: str, lines: tuple[str, ...]) -> list[str]:
+    """The option of uv that names a file with these lines; nothing without lines."""
+    if not lines:
+        return []
+    path = Path(folder) / f"{option}.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return [f"--{option}", str(path)]
 
 
 def write(row: str, request: str, base: Base, *, pins: str = "", refused: str = "") -> str:

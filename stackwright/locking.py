@@ -13,7 +13,7 @@ from typing import Any
 from stackwright import host, lock, resolve
 from stackwright.errors import RejectedError, StackwrightError
 from stackwright.files import replace_file
-from stackwright.model import Cell
+from stackwright.model import Cell, Lock
 from stackwright.project import Project
 from stackwright.runner import Runner
 from stackwright.suite import Mirror
@@ -37,15 +37,26 @@ def lock_rows(
         say(f"{cell.id}: asking for {', '.join(lock.requirements(cell))}")
         try:
             text = lock.make(cell, state=partial(lock.state, mirror=mirror(site, cell)), ask=ask)
+            found = lock.parse(text, cell.id)
             path = replace_file(project.lock_path(cell), text.encode())
+            _refuse_other_values(cell, found)
         except StackwrightError as error:
             errors.append(error)
             say(f"{cell.id}: {error}")
         else:
-            refused = lock.read(path).refused
-            say(f"{cell.id}: {f'uv refuses: {refused}' if refused else f'written to locks/{path.name}'}")
+            answer = f"uv refuses: {found.refused}" if found.refused else f"written to locks/{path.name}"
+            say(f"{cell.id}: {answer}")
     if errors:
         raise errors[0]
+
+
+def _refuse_other_values(cell: Cell, found: Lock) -> None:
+    """Raise RejectedError where the lock has other values than the row. It is kept, so that plan says why."""
+    clash = resolve.lock_clash(cell, found)
+    if clash:
+        rule, why = clash
+        values = " with ".join(f"{name} {value}" for name, value in why.values)
+        raise RejectedError(f"{cell.id} cannot work: {values}: {why.reason} (rule {rule.name})")
 
 
 def mirror(site: host.Site, cell: Cell, kept: Path | None = None) -> Mirror | None:

@@ -155,7 +155,8 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Why a row cannot work. A value, not an exception: ``plan`` prints it beside the rows that can.
+    """Why a row cannot work, or is not known to. A value, not an exception: ``plan`` prints it beside the
+    rows that can.
 
     ``how`` and ``when`` are those of the fact that the rule rests on, as in rules/provenance.py.
     """
@@ -169,6 +170,7 @@ class Rejection:
     line: int = 0
     how: str = "read"
     when: str = ""
+    verdict: Literal["refused", "not known", "not locked"] = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

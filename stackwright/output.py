@@ -81,19 +81,22 @@ def _contents(stack: Stack) -> tuple[str, ...]:
     )
 
 
+HEADINGS = {"refused": "cannot work", "not known": "is not known to work", "not locked": "is not locked"}
+
+
 def rejection_text(rejection: Rejection, matrix: str) -> Text:
     """The rule, what clashes, the source of the fact, and the nearest row that works."""
     clash = " with ".join(f"{name} {value}" for name, value in rejection.clash)
     text = Text()
-    unlocked = rejection.rule == "lock"
-    text.append(f"{rejection.id} {'is not locked' if unlocked else 'cannot work'}", style="bold red")
+    refused = rejection.verdict == "refused"
+    text.append(f"{rejection.id} {HEADINGS[rejection.verdict]}", style="bold red")
     text.append(f"  ({matrix}:{rejection.line})\n")
     lines = (
         ("rule", rejection.rule),
         ("clash", clash),
         ("why", rejection.reason),
         ("source", rejection.source),
-        ("next" if unlocked else "nearest", rejection.nearest or "none was found"),
+        ("nearest" if refused else "next", rejection.nearest or "none was found"),
     )
     for name, value in lines:
         text.append(f"  {name:8}", style="dim")
@@ -124,7 +127,8 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "version": 1,
         "id": explanation.cell.id,
         "changed": list(explanation.changed),
-        "accepted": cause is None,
+        "accepted": explanation.verdict == "can work",
+        "verdict": explanation.verdict,
         "cause": cause.rule if cause else "",
         "rules": rules,
         "nearest": [{"kept": way.kept, "changes": list(way.changes)} for way in explanation.ways],
@@ -132,13 +136,20 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+COLOURS = {"can work": "green", "is not known to work": "yellow", "cannot work": "red"}
+
 CONSEQUENCE: Mapping[Said, Callable[[Asked], str]] = {
     Said.REFUSES: lambda one: (
         f"next: --allow {one.rule} goes on all the same: nobody tried it here"
         if one.fact.how is How.DOCUMENTED
         else "this is final: it was read from the primary source"
     ),
-    Said.WARNS: lambda one: "this is a warning: the fact is unchecked, and refuses nothing",
+    Said.UNKNOWN: lambda one: "next: put it into a row and ./build.py lock it, which asks the index",
+    Said.WARNS: lambda one: (
+        "this is a warning: the fact is unchecked, and refuses nothing"
+        if one.fact.how is How.UNCHECKED
+        else "this is a warning, and refuses nothing"
+    ),
     Said.ALLOWED: lambda one: f"this refuses nothing: --allow {one.rule} was given",
 }
 """What follows from a clash, by what it means."""
@@ -146,11 +157,9 @@ CONSEQUENCE: Mapping[Said, Callable[[Asked], str]] = {
 
 def explanation_text(explanation: Explanation) -> Text:
     """The refusals, the true cause first; the nearest rows; then what the other rules said."""
-    cause, text = explanation.cause, Text()
+    text = Text()
     name = " with ".join((explanation.cell.id, *explanation.changed))
-    text.append(
-        f"{name} {'cannot work' if cause else 'can work'}\n", style="bold red" if cause else "bold green"
-    )
+    text.append(f"{name} {explanation.verdict}\n", style=f"bold {COLOURS[explanation.verdict]}")
     for one in explanation.asked:
         if one.clash:
             clash = " with ".join(f"{field} {value}" for field, value in one.clash.values)

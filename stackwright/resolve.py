@@ -10,7 +10,7 @@ from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
 from stackwright.patches import Series
 from stackwright.providers import PROVIDERS
 from stackwright.rules import CellRule, Clash, LockRule, Said, fact_of, tables, weigh
-from stackwright.rules.cell import CELL_RULES, cuda_of, first_clash, gcc_of
+from stackwright.rules.cell import CELL_RULES, cuda_of, first_clash, first_unknown, gcc_of
 from stackwright.rules.lock import LOCK_RULES, brought
 from stackwright.rules.near import changes, nearest
 from stackwright.suite import upstream
@@ -33,14 +33,31 @@ def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
         return rejection
     if lock is None or lock.request != request(cell):
         reason = "the row has no lock" if lock is None else "the row changed after it was locked"
-        return _unlocked(cell, reason)
+        return unknown(cell) or _unlocked(cell, reason)
     if lock.refused:
         return _refused(cell, lock)
-    for lock_rule in LOCK_RULES:
-        found = lock_rule.ask(cell, lock)
-        if found and weigh(lock_rule, found, cell.allow) is Said.REFUSES:
-            return _reject(cell, lock_rule, found, "")
+    clash = lock_clash(cell, lock)
+    if clash:
+        return _reject(cell, *clash, "")
     return _stack(cell, lock, series)
+
+
+def unknown(cell: Cell) -> Rejection | None:
+    """Where a rule does not know a value. A lock settles it, because the index answered for that value."""
+    clash = first_unknown(cell)
+    if clash is None:
+        return None
+    near = f"run ./build.py lock {cell.id}, which asks the index and the mirror"
+    return replace(_reject(cell, *clash, near), verdict="not known")
+
+
+def lock_clash(cell: Cell, lock: Lock) -> tuple[LockRule, Clash] | None:
+    """The first rule on a lock that refuses it for the row; none where uv made no lock."""
+    asked = ((rule, rule.ask(cell, lock)) for rule in (() if lock.refused else LOCK_RULES))
+    refused = (
+        (rule, clash) for rule, clash in asked if clash and weigh(rule, clash, cell.allow) is Said.REFUSES
+    )
+    return next(refused, None)
 
 
 def suggest(
@@ -115,7 +132,7 @@ def _reject(cell: Cell, rule: CellRule | LockRule, clash: Clash, near: str) -> R
 def _unlocked(cell: Cell, reason: str) -> Rejection:
     return Rejection(
         id=cell.id, rule="lock", clash=(("locks", f"{cell.id}.txt"),), reason=reason, source="locks/",
-        nearest=f"run ./build.py lock {cell.id}", line=cell.line,
+        nearest=f"run ./build.py lock {cell.id}", line=cell.line, verdict="not locked",
     )  # fmt: skip
 
 

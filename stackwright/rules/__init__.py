@@ -15,27 +15,34 @@ from stackwright.model import Cell, Lock
 from stackwright.rules.provenance import WEAKEST_FIRST, How, Provenance
 
 
+class Said(StrEnum):
+    """What an answer means.
+
+    WARNS: the values clash by a fact that is unchecked, or they work together at a cost. UNKNOWN: a value is
+    in no table, so that no rule can tell whether it works. ALLOWED: the values clash by a document, and a
+    person said --allow. SILENT: a value that the rule is about is left out, or the tables do not know it.
+    """
+
+    FITS = "fits"
+    REFUSES = "refuses"
+    UNKNOWN = "does not know"
+    WARNS = "warns"
+    ALLOWED = "is allowed"
+    SILENT = "does not apply"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clash:
     """Two (or more) values that do not go together: (field, value) pairs and why.
 
     ``fact`` is the entry of a table that the clash rests on; None: it rests on the rule's own fact.
+    ``said`` is REFUSES, WARNS where the values work together at a cost, or UNKNOWN.
     """
 
     values: tuple[tuple[str, str], ...]
     reason: str
     fact: Provenance | None = None
-
-
-class Said(StrEnum):
-    """SILENT: a value that the rule is about is left out, or the tables do not know it. WARNS: the values
-    clash by a fact that nobody checked. ALLOWED: they clash by a document, and a person said --allow."""
-
-    FITS = "fits"
-    REFUSES = "refuses"
-    WARNS = "warns"
-    ALLOWED = "is allowed"
-    SILENT = "does not apply"
+    said: Said = Said.REFUSES
 
 
 Answer = Clash | Said
@@ -109,6 +116,8 @@ def weigh(rule: Rule, answer: Answer, allowed: Collection[str] = ()) -> Said:
     """What an answer means: a clash refuses unless its fact is unchecked, or documented and allowed."""
     if not isinstance(answer, Clash):
         return answer
+    if answer.said is not Said.REFUSES:
+        return answer.said
     how = fact_of(rule, answer).how
     if how is How.UNCHECKED:
         return Said.WARNS

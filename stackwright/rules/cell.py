@@ -9,15 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stackwright.model import Cell
-from stackwright.rules import CellRule, Clash, Said, base, compiler, frameworks, release, weigh
+from stackwright.rules import CellRule, Clash, Said, base, code, compiler, frameworks, known, release, weigh
 from stackwright.rules.compiler import cuda_of, gcc_of
 
-CELL_RULES = (*frameworks.RULES, *compiler.RULES, *frameworks.LATER, *base.RULES, *release.RULES)
+CELL_RULES: tuple[CellRule, ...] = (
+    *frameworks.RULES, *compiler.RULES, *code.RULES, *frameworks.LATER, known.NCCL_FLOOR, *base.RULES,
+    *release.RULES, *known.RULES,
+)  # fmt: skip
 
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:
     """The first rule that refuses the cell, in the order of the table."""
     return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Said.REFUSES), None)
+
+
+def first_unknown(cell: Cell) -> tuple[CellRule, Clash] | None:
+    """The first rule that does not know a value of the cell."""
+    return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Said.UNKNOWN), None)
 
 
 def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:
@@ -28,4 +36,4 @@ def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:
             yield rule, answer
 
 
-__all__ = ["CELL_RULES", "clashes", "cuda_of", "first_clash", "gcc_of"]
+__all__ = ["CELL_RULES", "clashes", "cuda_of", "first_clash", "first_unknown", "gcc_of"]

@@ -91,6 +91,19 @@ def _cxx_gcc(cell: Cell) -> Answer:
     return Clash(values=((name, version), ("gcc", gcc)), reason=reason, fact=fact)
 
 
+def _headers_gcc(cell: Cell) -> Answer:
+    gcc, asked = gcc_of(cell), False
+    for name, since, least, fact in horovod.OLDEST_GCC:
+        version = getattr(cell, name)
+        if gcc is None or version is None or as_numbers(version) < as_numbers(since):
+            continue
+        asked = True
+        if as_numbers(gcc)[0] < least:
+            reason = f"the headers of {name} {version} refuse a gcc before {least}"
+            return Clash(values=((name, version), ("gcc", gcc)), reason=reason, fact=fact)
+    return Said.FITS if asked else Said.SILENT
+
+
 def _cxx_cuda(cell: Cell) -> Answer:
     asked, cuda = _standard(cell), cuda_of(cell)
     if asked is None or cuda is None:
@@ -127,6 +140,14 @@ RULES = (
         ask=_cxx_gcc,
         fact=horovod.INSTALL,
         says="the frameworks' headers ask for a C++ standard, and gcc must know it",
+    ),
+    CellRule(
+        name="headers-gcc",
+        about=About.STACK,
+        fields=(*GCC, "torch"),
+        ask=_headers_gcc,
+        fact=horovod.OLDEST_GCC[0][3],
+        says="a framework's headers accept a gcc from some release on",
     ),
     CellRule(
         name="cxx-cuda",

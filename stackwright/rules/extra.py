@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from stackwright.model import Cell
+from stackwright.model import FRAMEWORKS, Cell
 from stackwright.rules import Answer, Clash, ExtraRule, Said, tables, wheels
 from stackwright.rules.compiler import CUDA, cuda_of
-from stackwright.rules.frameworks import NUMPY
 from stackwright.rules.provenance import documented
 from stackwright.rules.tables import as_numbers
 
@@ -24,12 +23,14 @@ def _setuptools(cell: Cell, setuptools: str) -> Answer:
 
 
 def _numpy(cell: Cell, numpy: str) -> Answer:
-    if cell.mxnet is None:
-        return Said.SILENT
-    if as_numbers(numpy) < as_numbers(wheels.MXNET_NUMPY):
+    named = {name: version for name in FRAMEWORKS if (version := getattr(cell, name))}
+    limit = wheels.numpy_limit(named)
+    if limit is None:
+        return Said.FITS if named else Said.SILENT
+    name, least, reason = limit
+    if as_numbers(numpy) < as_numbers(least):
         return Said.FITS
-    reason = f"mxnet uses numpy.bool, which numpy {wheels.MXNET_NUMPY} dropped"
-    return Clash(values=(("mxnet", cell.mxnet), ("numpy", numpy)), reason=reason)
+    return Clash(values=((name, named[name]), ("numpy", numpy)), reason=reason)
 
 
 def _driver(cell: Cell, driver: str) -> Answer:
@@ -54,13 +55,13 @@ EXTRA_RULES = (
         says="PyTorch's build helpers import what later setuptools dropped",
     ),
     ExtraRule(
-        name="mxnet-numpy",
+        name="framework-numpy",
         subject="numpy",
-        fields=("mxnet",),
-        instead=f"numpy before {wheels.MXNET_NUMPY}, which is what a lock of this row takes",
-        fact=NUMPY,
+        fields=FRAMEWORKS,
+        instead="an older numpy, which is what a lock of this row takes",
+        fact=wheels.NUMPY_READ,
         ask=_numpy,
-        says="MXNet uses what later numpy dropped",
+        says="MXNet uses what later numpy dropped; older wheels were compiled against numpy 1",
     ),
     ExtraRule(
         name="cuda-driver",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
 
-from stackwright.rules.provenance import documented, unchecked
+from stackwright.rules.provenance import documented, read, unchecked
 
 INSTALL = documented("horovod 0.28.1, docs/install.rst", "2026-11-20")
 
@@ -44,9 +44,19 @@ COMPILERS = (
     # C++ standard, lowest gcc, its source, lowest nvcc, its source
     (14, 5, INSTALL, "9.0", unchecked("CUDA, release notes", "2026-11-20")),
     (17, 8, INSTALL, "11.0", documented("CMake 95700be5", "2026-11-20")),
-    (20, 10, unchecked("GCC, C++ standards support", "2026-11-20"), "12.0",
-     documented("nlohmann/json #5248", "2026-11-20")),
+    (20, 11, read("headers of torch 2.14.1 and 2.15.0, compiled by gcc 10 and 11: __cplusplus", "2026-11-22"),
+     "12.0", documented("nlohmann/json #5248", "2026-11-20")),
 )  # fmt: skip
+
+OLDEST_GCC = (
+    # framework, from which release, lowest gcc that its headers accept, source
+    (
+        "torch",
+        "2.2",
+        9,
+        read("c10/util/C++17.h of the wheels of 2.2 to 2.11: #error below gcc 9", "2026-11-22"),
+    ),
+)
 
 FLOOR_SOURCES = documented("; ".join(dict.fromkeys(row[3] for row in FLOORS)), "2026-11-20")
 

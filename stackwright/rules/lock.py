@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from stackwright.model import Cell, Lock
-from stackwright.rules import Clash, LockRule, covers
+from stackwright.rules import Clash, LockRule, covers, tables
 from stackwright.rules.cell import cuda_of
 from stackwright.rules.provenance import documented, read
+from stackwright.suite import upstream
 
 ONE_CUDA = documented("one CUDA per image; pytorch #186591 shows a lock with two", "2026-11-20")
 
@@ -61,14 +62,44 @@ def _compiler_matches(cell: Cell, lock: Lock) -> Clash | None:
 
 
 def _declared(cell: Cell, lock: Lock) -> Clash | None:
-    for field, component, declared in (("nccl", "nccl", cell.nccl), ("cudnn", "cudnn", cell.cudnn)):
-        for name, version in brought(lock, component):
+    for field, declared in (("nccl", cell.nccl), ("cudnn", cell.cudnn)):
+        packages = brought(lock, field)
+        if declared and not packages:
+            reason = f"no package of the lock brings {field}, so that the row's has no effect"
+            return Clash(values=((field, declared),), reason=reason)
+        for name, version in packages:
             if not covers(declared, version):
                 return Clash(
                     values=((field, str(declared)), (name, version)),
                     reason=f"the frameworks pin another {field} than the row names",
                 )
     return None
+
+
+def _base_declared(cell: Cell, lock: Lock) -> Clash | None:
+    """What the distribution, NVIDIA's image or its wheels have is what would compile: never another one."""
+    packages = {package.name: package.version for package in (*lock.base.packages, *lock.toolchain)}
+    gcc = f"gcc-{tables.gcc_release(cell.gcc)}" if cell.gcc else ""
+    for field, declared, names in (
+        ("gcc", cell.gcc, (gcc,)),
+        ("cuda", cell.cuda, ("nvidia-cuda-nvcc", "nvidia-cuda-toolkit", "nvidia-cuda-image")),
+        ("mpi", cell.mpi.version, ({"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour],)),
+    ):
+        name = next((name for name in names if name in packages), None)
+        if name is None or any(covers(declared, version) for version in _versions(packages[name])):
+            continue
+        version = packages[name]
+        return Clash(
+            values=((field, str(declared)), (name, version)),
+            reason=f"the row would be built with the {field} of the package {name} {version}, "
+            "which is not what it names",
+        )
+    return None
+
+
+def _versions(package: str) -> tuple[str, ...]:
+    """Debian gives two releases of CUDA's compiler: 12.4.131~12.4.1-2 is nvcc 12.4.131 of CUDA 12.4.1."""
+    return tuple(upstream(part) for part in package.split("~") if part[:1].isdigit())
 
 
 def _nccl_present(cell: Cell, lock: Lock) -> Clash | None:
@@ -99,6 +130,12 @@ LOCK_RULES = (
         says="nvcc is of the CUDA that the frameworks load",
         fact=documented("NVIDIA, CUDA Compatibility", "2026-11-20"),
         ask=_compiler_matches,
+    ),
+    LockRule(
+        name="declared-base",
+        says="the row's gcc, CUDA and MPI are those that the base and the wheels have",
+        fact=read("matrix.yaml and the lock", "2026-11-20"),
+        ask=_base_declared,
     ),
     LockRule(
         name="declared",

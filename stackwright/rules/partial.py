@@ -43,4 +43,7 @@ class Partial:
     def _ask(self, rule: CellRule, places: tuple[int, ...], values: tuple[Any, ...]) -> bool:
         self.asked += 1
         chosen = {self._fields[place]: value for place, value in zip(places, values, strict=True)}
-        return weigh(rule, rule.ask(replace(self._rest, **chosen)), self._rest.allow) is Said.REFUSES
+        return weigh(rule, rule.ask(replace(self._rest, **chosen)), self._rest.allow) in (
+            Said.REFUSES,
+            Said.UNKNOWN,
+        )

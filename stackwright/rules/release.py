@@ -60,10 +60,10 @@ def _wheels_only(name: str) -> Callable[[Cell], Answer]:
         version = getattr(cell, name)
         if version is None:
             return Said.SILENT
-        for field, releases, python, what in wheels.SOURCE_ONLY:
-            spared = field != name or (python and as_numbers(cell.python) > as_numbers(python))
-            if not spared and SpecifierSet(releases).contains(version):
-                also = (("python", cell.python),) if python else ()
+        for field, releases, pythons, what in wheels.SOURCE_ONLY:
+            meant = field == name and SpecifierSet(releases).contains(version)
+            if meant and (not pythons or SpecifierSet(pythons).contains(cell.python)):
+                also = (("python", cell.python),) if pythons else ()
                 reason = f"the package index has no wheel of {what}"
                 return Clash(values=((name, version), *also), reason=reason)
         return Said.FITS

@@ -5,8 +5,10 @@ Versions are grouped by their first two numbers; a longer entry ("2.11.1") goes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from packaging.specifiers import SpecifierSet
 
 from stackwright.rules.provenance import documented, read, unchecked
 
@@ -171,6 +173,14 @@ MXNET = tuple(
 MXNET_NUMPY = "1.24"
 """MXNet uses ``numpy.bool``, which numpy 1.24 took away; the last numpy before it has wheels to 3.11."""
 
+NUMPY = (
+    # field, its releases, the first numpy that it does not work with, what happens with that one
+    ("mxnet", "", MXNET_NUMPY, "mxnet uses numpy.bool, which numpy 1.24 dropped"),
+    ("tensorflow", "<2.18", "2", "the wheel was compiled against numpy 1: import tensorflow raises an error"),
+    ("torch", "<2.3", "2", 'the wheel was compiled against numpy 1: it says "Numpy is not available"'),
+)
+"""The lowest limit is first. TensorFlow 2.12 to 2.17 state theirs; the others leave it to the resolver."""
+
 MXNET_HEADERS = ("1.5.1", "1.6.0", "1.7.0", "1.7.0.post1")
 """These wheels lack the MKLDNN headers that Horovod's extension includes."""
 
@@ -182,10 +192,16 @@ FIRST_CUDA = "11.0"
 """The first release whose libraries the index has as wheels (nvidia-…-cu11)."""
 
 SOURCE_ONLY = (
-    # field, its releases, newest Python that it holds for (empty: every one), what has no wheel
+    # field, its releases, the releases of Python that it holds for (empty: every one), what has no wheel
     ("tensorflow", ">=2.4,<2.6", "", "termcolor 1.1, which it requires"),
     ("tensorflow", ">=2.6,<2.7", "", "clang 5, which it requires"),
-    ("tensorflow", ">=2.12,<2.13", "3.8", "jax for Python 3.8, which it requires"),
+    ("tensorflow", ">=2.12,<2.13", "<=3.8", "jax for Python 3.8, which it requires"),
+    (
+        "tensorflow",
+        ">=2.14,<2.15",
+        ">=3.11",
+        "tensorrt 8.5.3.1 for Python 3.11, which tensorflow[and-cuda] requires",
+    ),
     ("nccl", "<2.13", "", "NCCL before 2.13"),
 )
 
@@ -199,6 +215,17 @@ OLD_COMPILER_TENSORFLOW = "1.15"
 
 SETUPTOOLS = (("2.1", "70"),)
 """PyTorch before the first imports pkg_resources.packaging, which setuptools dropped with the second."""
+
+
+NUMPY_READ = read("the wheels, installed and imported with numpy 2; apache/mxnet: numpy.bool", "2026-11-22")
+
+
+def numpy_limit(versions: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """The framework with the lowest limit for numpy, that limit, and why; ``versions`` by framework."""
+    for name, releases, limit, why in NUMPY:
+        if name in versions and SpecifierSet(releases).contains(versions[name], prereleases=True):
+            return name, limit, why
+    return None
 
 
 def wheel(table: Iterable[Wheel], version: str) -> Wheel | None:

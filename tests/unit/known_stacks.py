@@ -197,7 +197,7 @@ FAIL = (
            torch="2.1.2"),
     Stack(name="torch 2.0.1, setuptools 75", source="horovod #4051", rule="torch-setuptools",
           extra=("setuptools", "75"), values=(("python", "3.11"), ("cuda", "11.8"), ("torch", "2.0.1"))),
-    Stack(name="MXNet, numpy 1.24", source="apache/mxnet: numpy.bool", rule="mxnet-numpy",
+    Stack(name="MXNet, numpy 1.24", source="apache/mxnet: numpy.bool", rule="framework-numpy",
           extra=("numpy", "1.24.4"), values=(("python", "3.8"), ("cuda", "11.2"), ("mxnet", "1.9.1"))),
     Stack(name="CUDA 12, driver 470", source="NVIDIA, CUDA Compatibility", rule="cuda-driver",
           extra=("driver", "470"), values=(("python", "3.12"), ("cuda", "12.4"), ("torch", "2.6.0"))),

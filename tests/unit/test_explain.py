@@ -17,6 +17,7 @@ from stackwright.resolve import check
 from stackwright.rules import About
 from stackwright.rules.cell import CELL_RULES
 from stackwright.rules.document import markdown
+from stackwright.rules.lock import LOCK_RULES
 from stackwright.rules.near import nearest
 
 OLDEST = (
@@ -91,7 +92,7 @@ def test_the_first_way_works(settings: tuple[str, ...]) -> None:
 def test_every_rule_is_asked_and_a_row_that_fits_is_told_what_it_needs() -> None:
     answer = ask()
     assert answer.cause is None
-    assert len(answer.asked) == len(CELL_RULES) + 6
+    assert len(answer.asked) == len(CELL_RULES) + len(LOCK_RULES) + 1
     assert {one.said for one in answer.asked} == {"fits", "does not apply"}
     assert any("start it with mpirun" in one.then for one in answer.advice)
     assert not any("start it with mpirun" in one.then for one in ask("mpi=mpich4.2").advice)

@@ -53,6 +53,37 @@ def test_mxnet_gets_an_old_numpy_and_the_libraries_that_it_loads_but_does_not_re
 
 
 @pytest.mark.parametrize(
+    ("values", "numpy"),
+    [
+        ({"torch": "2.2.2"}, "numpy<2"),
+        ({"torch": "2.3.0"}, "numpy"),
+        ({"torch": None, "tensorflow": "2.17.1"}, "numpy<2"),
+        ({"torch": None, "tensorflow": "2.18.0"}, "numpy"),
+        ({"torch": "2.8.0", "mxnet": "1.9.1"}, "numpy<1.24"),
+    ],
+)
+def test_a_wheel_compiled_against_numpy_1_is_locked_with_it(values: dict[str, str], numpy: str) -> None:
+    asked = [line for line in lock.requirements(cell(**values)) if line.startswith("numpy")]
+    assert asked in ([numpy], [numpy, "numpy"])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ()),
+        ({"cudnn": "9.1.0.70"}, ("nvidia-cudnn-cu12==9.1.0.70",)),
+        ({"cudnn": "9.1"}, ("nvidia-cudnn-cu12==9.1.*",)),
+        ({"cudnn": "9.26", "cuda": "13.2"}, ("nvidia-cudnn-cu13==9.26.*",)),
+    ],
+)
+def test_the_cudnn_of_the_row_binds_the_lock(values: dict[str, str], expected: tuple[str, ...]) -> None:
+    row = cell(**values)
+    assert lock.constraints(row) == expected
+    assert (lock.request(row) == LOCK.request) is not bool(expected)
+    assert (lock.question(row, ()) == lock.question(CELL, ())) is not bool(expected)
+
+
+@pytest.mark.parametrize(
     ("values", "expected"),
     [
         ({}, ()),

@@ -8,7 +8,7 @@ import pytest
 from rows import cell
 
 from stackwright.model import Cell
-from stackwright.rules import About, Answer, CellRule, Clash, Said, strongest, weigh
+from stackwright.rules import About, Answer, CellRule, Clash, ExtraRule, LockRule, Said, strongest, weigh
 from stackwright.rules.cell import CELL_RULES
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
@@ -59,7 +59,8 @@ def test_a_conclusion_is_as_good_as_its_weakest_fact() -> None:
 
 
 def test_every_rule_says_how_its_fact_was_obtained() -> None:
-    for one in (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES):
+    rules: tuple[CellRule | LockRule | ExtraRule, ...] = (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES)
+    for one in rules:
         assert one.fact.source
         assert one.fact.when.startswith("2026-"), one.name
         assert "unchecked" not in one.fact.source, one.name

@@ -12,7 +12,7 @@ from rows import CELL, LOCK, SERIES, cell, lock_with
 from stackwright.lock import request
 from stackwright.model import Cell, Mpi, Rejection, Stack
 from stackwright.resolve import check, nccl_code, resolve, suggest
-from stackwright.rules import CellRule, Clash, Said, horovod
+from stackwright.rules import CellRule, Clash, Rule, Said, horovod, weigh
 from stackwright.rules.cell import CELL_RULES, first_clash
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
@@ -49,6 +49,10 @@ UBUNTU = {
 }  # fmt: skip
 """A base on which older stacks fit."""
 
+JAMMY = {
+    "os": "ubuntu-22.04", "python": "3.11", "gcc": "11", "mpi": Mpi(flavour="openmpi", version="4.1"),
+}  # fmt: skip
+
 OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("torch-own-cuda", {"torch": "1.13.1"}),
     (
@@ -73,7 +77,7 @@ OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("tools-os", {"torch": "2.8.0", "python": "3.9", "cuda": "12.8"}),
-    ("nccl-wheel", {"torch": "2.0.1", "nccl": "2.3.7"}),
+    ("nccl-wheel", {"tensorflow": "2.7.4", "nccl": "2.3.7"}),
     ("tensorflow-wheels", {"tensorflow": "2.6.5"}),
     ("tensorflow-wheels", {"tensorflow": "2.12.0"}),
     ("horovod", {"torch": "2.0.1", "horovod": "0.27.0"}),
@@ -93,6 +97,12 @@ OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("horovod-floor", {"torch": "1.4.0", "cuda": "10.1", "gcc": "8"}),
     ("cxx-gcc", {"torch": "2.1.2", "gcc": "7", "cuda": "12.1"}),
     ("cxx-cuda", {"tensorflow": "2.13.1", "cuda": "10.2", "gcc": "8", "gpu_arch": ("7.0",)}),
+    ("cxx-gcc", {"torch": "2.14.1", "gcc": "10", "cuda": "13.0", "python": "3.10", "gpu_arch": ("8.0",)}),
+    ("headers-gcc", {"torch": "2.2.2", "gcc": "8", "cuda": "12.1"}),
+    ("torch-arch", {"torch": "2.7.1", "cuda": "12.8", "python": "3.9", "gpu_arch": ("12.0",)}),
+    ("tensorflow-arch", {"tensorflow": "2.17.1", "python": "3.9", "cuda": "12.3", "gpu_arch": ("5.0",)}),
+    ("nccl-floor", {"torch": "2.2.2", "cuda": "12.1", "gcc": "9", "nccl": "2.16.5"}),
+    ("tensorflow-wheels", {"tensorflow": "2.14.1", **JAMMY}),
     ("glibc", {"tensorflow": "2.21.0", "cuda": "12.0", "python": "3.10", "os": "ubuntu-16.04"}),
 )
 
@@ -101,7 +111,31 @@ LOCK_CASES: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("one-cuda", {}, {"nvidia_cuda_runtime": "13.0.96"}),
     ("one-nccl", {}, {"nvidia_nccl": "2.29.7"}),
     ("declared", {"nccl": "2.22"}, {}),
+    ("declared", {"cudnn": "9.1.0.70"}, {"nvidia_cudnn_cu12": "9.1.1.17"}),
+    ("declared-base", {"gcc": "13.9"}, {}),
+    ("declared-base", {"cuda": "12.4.99"}, {}),
 )
+
+UNKNOWN_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("torch-release", {"torch": "99.0"}, "had no torch 99.0"),
+    ("torch-release", {"torch": "2.6.1"}, "had no torch 2.6.1"),
+    ("torch-release", {"torch": "2.6.0+cu126"}, "on PyTorch's own index (cu126)"),
+    (
+        "torch-release",
+        {"torch": "2.16.0.dev20261101+cu130"},
+        "a build for testing; the last release is 2.15.0",
+    ),
+    ("tensorflow-release", {"tensorflow": "2.20.9", "torch": None}, "had no tensorflow 2.20.9"),
+    ("mxnet-release", {"mxnet": "13", "torch": None}, "had no mxnet 13"),
+    ("keras-release", {"keras": "3.99"}, "had no keras 3.99"),
+    ("nccl-release", {"nccl": "13"}, "had no nccl 13 on"),
+    ("cudnn-release", {"cudnn": "9.1.0.99", "torch": "1.13.1"}, "had no cudnn 9.1.0.99"),
+    ("gcc-exact", {"gcc": "13.9"}, "gcc 13 of debian-13"),
+    ("cuda-exact", {"cuda": "12.4.99"}, "CUDA 12.4"),
+)
+"""A value that no table knows, and what is said of it."""
+
+RULES: tuple[Rule, ...] = (*CELL_RULES, *LOCK_RULES)
 
 
 @pytest.mark.parametrize(("rule", "values", "nearest"), CELL_CASES)
@@ -118,6 +152,52 @@ def test_a_rule_on_another_base_refuses_first(rule: str, values: dict[str, Any])
     rejection = check(cell(**{**UBUNTU, "gpu_arch": ("7.0",), **values}))
     assert rejection is not None
     assert rejection.rule == rule, rejection
+
+
+@pytest.mark.parametrize(("rule", "values", "reason"), UNKNOWN_CASES)
+def test_a_value_that_no_table_knows_is_neither_accepted_nor_refused(
+    rule: str, values: dict[str, Any], reason: str
+) -> None:
+    (one,) = [one for one in CELL_RULES if one.name == rule]
+    answer = one.ask(cell(**values))
+    assert isinstance(answer, Clash)
+    assert weigh(one, answer) is Said.UNKNOWN
+    assert reason in answer.reason
+
+
+def test_a_row_with_an_unknown_value_is_not_known_until_it_is_locked() -> None:
+    row = cell(torch="2.6.9")
+    rejection = resolve(row, None, SERIES)
+    assert isinstance(rejection, Rejection)
+    assert (rejection.verdict, rejection.rule) == ("not known", "torch-release")
+    assert check(row) is None
+    assert isinstance(resolve(row, replace(LOCK, request=request(row)), SERIES), Stack)
+
+
+@pytest.mark.parametrize(
+    ("values", "rule", "said"),
+    [
+        ({"torch": "2.0.1", "gpu_arch": ("8.0", "9.0")}, "torch-arch", Said.REFUSES),
+        ({"torch": "2.6.0", "gpu_arch": ("8.9",)}, "torch-arch", Said.FITS),
+        ({"torch": "2.6.0", "gpu_arch": ("10.0",)}, "torch-arch", Said.REFUSES),
+        ({"torch": "2.6.0", "gpu_arch": ("3.7",)}, "torch-arch", Said.REFUSES),
+        ({"torch": "2.8.0", "gpu_arch": ("10.3",)}, "torch-arch", Said.FITS),
+        ({"torch": "2.8.0", "gpu_arch": ("11.0",)}, "torch-arch", Said.REFUSES),
+        ({"torch": "2.15.0", "gpu_arch": ("7.0",)}, "torch-arch", Said.REFUSES),
+        ({"torch": "2.6.0+cu126", "gpu_arch": ("10.0",)}, "torch-arch", Said.SILENT),
+        ({"torch": "2.16.0", "gpu_arch": ("7.0",)}, "torch-arch", Said.SILENT),
+        ({"tensorflow": "2.13.1", "gpu_arch": ("8.6",)}, "tensorflow-arch", Said.FITS),
+        ({"tensorflow": "2.13.1", "gpu_arch": ("9.0",)}, "tensorflow-arch", Said.WARNS),
+        ({"tensorflow": "2.20.0", "gpu_arch": ("5.0",)}, "tensorflow-arch", Said.REFUSES),
+        ({"tensorflow": "2.20.0", "gpu_arch": ("5.0", "10.0")}, "tensorflow-arch", Said.REFUSES),
+        ({"tensorflow": "2.20.0", "gpu_arch": ("9.0",)}, "tensorflow-arch", Said.FITS),
+    ],
+)
+def test_a_wheel_without_code_for_a_gpu_is_refused_and_one_with_ptx_alone_is_a_warning(
+    values: dict[str, Any], rule: str, said: Said
+) -> None:
+    (one,) = [one for one in CELL_RULES if one.name == rule]
+    assert weigh(one, one.ask(cell(**values))) is said
 
 
 @pytest.mark.parametrize(("rule", "values", "versions"), LOCK_CASES)
@@ -163,15 +243,15 @@ def test_a_compiler_of_another_cuda_major_is_refused() -> None:
 
 
 def test_every_rule_is_covered_by_a_case() -> None:
-    covered = {case[0] for case in (*CELL_CASES, *OTHER_CASES, *LOCK_CASES)} | {
+    covered = {case[0] for case in (*CELL_CASES, *OTHER_CASES, *UNKNOWN_CASES, *LOCK_CASES)} | {
         "nccl-present",
         "compiler-cuda",
     }
-    assert covered == {rule.name for rule in (*CELL_RULES, *LOCK_RULES)}
+    assert covered == {rule.name for rule in RULES}
 
 
 def test_every_rule_names_its_source() -> None:
-    assert all(rule.source for rule in (*CELL_RULES, *LOCK_RULES))
+    assert all(rule.source for rule in RULES)
 
 
 def test_the_shipped_row_resolves_and_is_filled_from_the_lock() -> None:
@@ -266,7 +346,7 @@ def test_a_rule_is_silent_where_its_tables_know_nothing() -> None:
 
 @pytest.mark.parametrize(("rule", "value", "said"), [
     ("torch-setuptools", "75", "refuses"), ("torch-setuptools", "69.5", "fits"),
-    ("mxnet-numpy", "1.24.1", "refuses"), ("mxnet-numpy", "1.23.5", "fits"),
+    ("framework-numpy", "1.24.1", "refuses"), ("framework-numpy", "1.23.5", "fits"),
     ("cuda-driver", "515", "refuses"), ("cuda-driver", "525.60", "fits"),
 ])  # fmt: skip
 def test_an_extra_rule(rule: str, value: str, said: str) -> None:

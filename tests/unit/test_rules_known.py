@@ -6,14 +6,14 @@ import pytest
 from known_stacks import FAIL, RUN, Stack
 
 from stackwright.explain import Question, explain
-from stackwright.rules import About, Clash
+from stackwright.rules import About, Said, weigh
 from stackwright.rules.cell import CELL_RULES
 
 STACK_RULES = tuple(rule for rule in CELL_RULES if rule.about is About.STACK)
 
 
 def refusals(stack: Stack) -> list[str]:
-    return [rule.name for rule in STACK_RULES if isinstance(rule.ask(stack.cell), Clash)]
+    return [rule.name for rule in STACK_RULES if weigh(rule, rule.ask(stack.cell)) is Said.REFUSES]
 
 
 def name(stack: Stack) -> str:
