@@ -21,7 +21,7 @@ from stackwright.errors import (
     UnknownError,
     UsageError,
 )
-from stackwright.model import Cell
+from stackwright.model import Cell, Rejection
 from stackwright.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.runner import Runner
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = click.Path(path_type=Path)
+NAMED = 5
+"""Rows that one error names."""
+
 SITES_KEY = Path()
 """``--sign`` without a file; this is a folder, and so no key that somebody named."""
 
@@ -108,17 +111,27 @@ VERDICTS = ("refused", "not known", "not locked")
 
 
 def refuse(planned: Plan) -> None:
-    """The error of rows that cannot work; by then, what could be done for the others is done."""
+    """Raise the error of rows that cannot work; by then, what could be done for the others is done."""
     by_verdict = {
         verdict: [one for one in planned.rejections if one.verdict == verdict] for verdict in VERDICTS
     }
     refused, unknown, unlocked = by_verdict.values()
     if refused:
-        raise RejectedError(f"{len(refused)} of the selected rows cannot work")
+        first = refused[0]
+        cause = f"the rule {first.rule} refuses it" if len(refused) == 1 else _refused(refused)
+        place = f"{first.id} (line {first.line} of the matrix)" if len(refused) == 1 else ""
+        raise RejectedError(cause, place=place, hint=f"./build.py explain {first.id}")
     if unknown:
         raise UnknownError(f"{unknown[0].id}: {unknown[0].reason}", hint=unknown[0].nearest)
     if unlocked:
         raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
+
+
+def _refused(rows: Sequence[Rejection]) -> str:
+    """Return how many rows cannot work, with the names of the first ones."""
+    names = [row.id for row in rows]
+    shown = ", ".join((*names[:NAMED], *(["…"] if len(names) > NAMED else [])))
+    return f"{len(rows)} of the selected rows cannot work: {shown}"
 
 
 def work(
@@ -211,7 +224,7 @@ def _from_definitions(
 ) -> None:
     from stackwright import definitions, session
 
-    means = definitions.find_means(app.runner, app.say, signer, compression)
+    means = definitions.find_means(app.runner, app.say, signer, compression, app.project.id)
     made, errors = definitions.work(app.project, planned, means)
     if form == "json":
         print_json(definitions.document(made, errors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ import click
 from rich.console import Console
 
 from stackwright.app import PATH, App, Words, example, json_option, print_json, selection
-from stackwright.errors import UsageError
+from stackwright.errors import MatrixError, UsageError
 from stackwright.model import Cell
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _publisher(app: App, options: dict[str, Any]) -> night.Publisher | None:
 @history_option
 @click.pass_context
 def history_command(context: click.Context, history_path: Path | None) -> None:
-    """What became of the rows, night by night; and histories of several machines made into one."""
+    """Show the history of nightly builds, or merge histories of several machines."""
     app: App = context.obj
     context.obj = (app, _history(app, history_path))
     if context.invoked_subcommand is None:
@@ -146,21 +147,40 @@ def history_command(context: click.Context, history_path: Path | None) -> None:
 )
 @click.argument("rows", nargs=-1, metavar="[ROW…]")
 @click.option(
-    "--nights", type=click.IntRange(1), default=7, show_default=True, help="the last so many of each row"
+    "--nights",
+    type=click.IntRange(1),
+    default=7,
+    show_default=True,
+    metavar="N",
+    help="show the last N nights of each row",
 )
 @json_option
 @click.pass_obj
 def show_command(found: tuple[App, Path], rows: Words = (), nights: int = 7, form: str = "text") -> None:
-    """A line for each row and night: what became of it, tiers, size and time. The newest is the first."""
+    """Show a line for each row and night: its result, tiers, size and time. The newest is the first.
+
+    A night is a run of `nightly`. What `run` did is shown by `report`.
+    """
     from stackwright import history_show
     from stackwright.session import PLAIN_WIDTH
 
-    lines = history_show.lines(found[1], rows, nights)
+    app, path = found
+    lines = history_show.lines(path, rows, nights, _rows(app))
+    if not lines:
+        app.say(history_show.nothing(path, rows))
     if form == "json":
         print_json(history_show.document(lines))
-    else:
+    elif lines:
         out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
         out.print(history_show.table(lines))
+
+
+def _rows(app: App) -> set[str]:
+    """Return the rows of the matrix, and those that were recorded. A history can be read without a matrix."""
+    recorded = {folder.name for folder in app.project.records.glob("*") if folder.is_dir()}
+    with contextlib.suppress(MatrixError):
+        recorded |= {cell.id for cell in app.cells((), ())}
+    return recorded
 
 
 @history_command.command("morning")

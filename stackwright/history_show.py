@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.table import Table
 from stackwright import history, history_nights
 from stackwright.errors import RecordError, UsageError
 from stackwright.nightly.morning import Morning, together
+from stackwright.problems import near
 from stackwright.standing import clean, duration, size
 
 LINES = """SELECT row, id, started, state, key, tiers, image, sif, seconds FROM (
@@ -51,18 +52,31 @@ class Line:
     seconds: float | None
 
 
-def lines(path: Path, rows: Sequence[str], nights: int) -> tuple[Line, ...]:
-    """Of the rows that a pattern names, or of all: the last so many of each, the newest first.
+def lines(path: Path, rows: Sequence[str], nights: int, known: Collection[str] = ()) -> tuple[Line, ...]:
+    """Return the last nights of the rows that a pattern names, or of all; the newest is the first.
 
-    UsageError where there were nights, and none of them had such a row.
+    UsageError where a pattern matches no row of a night, and none of the ``known`` rows.
     """
     with history.opened(path) as db:
         found = db.execute(LINES, (nights,)).fetchall()
     made = tuple(Line(**dict(zip(Line.__dataclass_fields__, one, strict=True))) for one in found)
+    names = {*known, *(one.row for one in made)}
     for name in rows:
-        if made and not any(fnmatchcase(one.row, name) for one in made):
-            raise UsageError(f"no row of any night matches {name!r}", hint="./build.py history names them")
+        if not any(fnmatchcase(row, name) for row in names):
+            hint = near(name, sorted(names)) or f"the rows are {', '.join(sorted(names)) or 'none'}"
+            raise UsageError(
+                f"no row of the matrix or of a night matches {name!r}", place=str(path), hint=hint
+            )
     return tuple(one for one in made if not rows or any(fnmatchcase(one.row, name) for name in rows))
+
+
+def nothing(path: Path, rows: Sequence[str]) -> str:
+    """Say why no night is shown, and what adds one."""
+    of = f" of {', '.join(rows)}" if rows else ""
+    return (
+        f"{path}: it has no night{of}: a line is added by each `./build.py nightly`, and not by `run`.\n"
+        "  What `run` did: ./build.py report"
+    )
 
 
 def document(found: Sequence[Line]) -> dict[str, Any]:

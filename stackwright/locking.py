@@ -39,15 +39,25 @@ def lock_rows(
             text = lock.make(cell, state=partial(lock.state, mirror=mirror(site, cell)), ask=ask)
             found = lock.parse(text, cell.id)
             path = replace_file(project.lock_path(cell), text.encode())
+            _refuse_unresolved(project, cell, found)
             _refuse_other_values(cell, found)
         except StackwrightError as error:
             errors.append(error)
             say(f"{cell.id}: {error}")
         else:
-            answer = f"uv refuses: {found.refused}" if found.refused else f"written to locks/{path.name}"
-            say(f"{cell.id}: {answer}")
+            say(f"{cell.id}: written to locks/{path.name}")
     if errors:
         raise errors[0]
+
+
+def _refuse_unresolved(project: Project, cell: Cell, found: Lock) -> None:
+    """Raise RejectedError where uv found no versions. The lock is kept, so that plan says why."""
+    if found.refused:
+        raise RejectedError(
+            f"the package index has no versions that satisfy the row: {found.refused}",
+            place=f"{cell.id} ({project.matrix.name}:{cell.line})",
+            hint=f"change the row; ./build.py plan {cell.id} names the nearest one that works",
+        )
 
 
 def _refuse_other_values(cell: Cell, found: Lock) -> None:

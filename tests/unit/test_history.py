@@ -325,17 +325,30 @@ def test_each_row_has_nights_of_its_own(tmp_path: Path) -> None:
     assert found == [("one", "4"), ("three", "3"), ("two", "2")]
 
 
+@pytest.mark.parametrize("words", [(), ("show",), ("show", "cuda12-torch"), ("show", "--format", "json")])
+def test_a_history_without_nights_says_why_and_what_adds_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """As after ``run``, which writes records and no night."""
+    code, out, err = call(capsys, "history", "--history", str(tmp_path / "history.sqlite"), *words)
+    assert code == 0
+    assert "./build.py nightly" in err
+    assert "./build.py report" in err
+    assert out == "" or json.loads(out) == {"version": 1, "nights": []}
+
+
 def test_a_row_or_a_night_that_nobody_knows_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "history.sqlite"
     words = ("history", "--history", str(path), "show", "no-such-*")
-    code, said, _ = call(capsys, *words)
-    assert (code, "no-such" in said) == (0, False), "no night knows any row yet"
+    code, _, err = call(capsys, *words)
+    assert code == 2, "also where there is no night yet"
+    assert "cuda12-torch" in err.partition("next: ")[2], "the hint names the rows"
     a_night(path, "n", RowNight(row="one", state=State.REBUILT), started="2026-01-01T00:00:00Z")
     code, _, err = call(capsys, *words)
     assert code == 2
-    assert "no row of any night matches 'no-such-*'" in err
+    assert "no row of the matrix or of a night matches 'no-such-*'" in err
     with (
         history.opened(path) as db,
         pytest.raises(RecordError, match="no night 20260101T000000Z-0 that ended"),
