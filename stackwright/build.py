@@ -64,7 +64,7 @@ def build(
     write(recipe, context)
     target, name = stage or ("final", reference(recipe))
     added = (word for pair in (*of_recipe(recipe), *labels) for word in ("--label", "=".join(pair)))
-    kind = ("--cache-to", "type=inline", "--push") if stage else added
+    kind = ("--cache-to", "type=inline", "--push") if stage else (*added, *docker.mark_words(name))
     argv = docker.build(
         "--progress=rawjson", "--provenance=false", *options, *kind,
         *_given(images, secrets, proxies),

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
@@ -34,6 +34,9 @@ from stackwright.cli_publish import publish_command
 from stackwright.cli_shards import shards_command
 from stackwright.cli_verify import verify_command
 from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError, UnknownError
+
+if TYPE_CHECKING:
+    from stackwright.clean import Item
 
 
 @click.group(
@@ -64,7 +67,10 @@ def cli(context: click.Context, matrix: Path, site: Path | None, out: Path, verb
 @click.option("--all", "everything", is_flag=True, help="count how the rules prune the product of the axes")
 @click.pass_obj
 def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **options: bool) -> None:
-    """Print what a run would do, and the rows that cannot work, with the reason. Needs no network."""
+    """Print what a run would do, and the rows that cannot work, with the reason. Needs no network.
+
+    Fails where no selected row can work, and with --strict where one cannot.
+    """
     from stackwright import output
     from stackwright.pipeline import standing
 
@@ -82,7 +88,7 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
         for rejection in planned.rejections:
             out.print(output.rejection_text(rejection, app.project.matrix.name))
         out.print(output.summary_line(planned))
-    if options["strict"]:
+    if options["strict"] or not planned.rows:
         refuse(planned)
 
 
@@ -302,28 +308,45 @@ def _cluster(app: App, rows: Words, where: Words, form: str) -> None:
 
 @cli.command("clean", epilog=example("./build.py clean", "./build.py clean --yes"))
 @click.option("--yes", is_flag=True, help="free it without asking")
+@click.option(
+    "--all-projects", is_flag=True, help="free as well what other checkouts recorded, or other matrices"
+)
 @json_option
 @click.pass_obj
-def clean_command(app: App, yes: bool, form: str) -> None:
-    """Show what could be freed, then free it: images, contexts and SIFs that no row needs any more."""
-    from stackwright import clean, output
+def clean_command(app: App, yes: bool, all_projects: bool, form: str) -> None:
+    """Show what could be freed, then free it: images, bases, folders and SIFs that no row needs any more.
+
+    Frees only what this --out folder recorded for this matrix. Several checkouts may use one engine: what
+    is not this project's is listed apart. What a container or a run uses is never freed.
+    """
+    from stackwright import clean
     from stackwright.engines import docker
 
-    engine = docker.find(app.runner)
-    current = {row.stack.id: row.recipe.key for row in app.plan((), ()).rows}
-    items = clean.survey(engine, app.project.out, current)
-    freeable = [item for item in items if not item.todo]
+    engine = docker.find(app.runner, project=app.project.id)
+    items = clean.survey(engine, clean.known(app.project, app.plan((), ()).rows))
+    freeable = [item for item in items if not item.todo and (all_projects or item.whose == clean.OURS)]
     if form == "text":
-        Console().print(output.items_table(items))
+        _print_items(items)
     asked = form == "text" and bool(freeable) and not yes and sys.stdin.isatty()
     if form == "text" and freeable and not yes and not asked:
-        app.say("nothing is freed without --yes where nobody can be asked")
+        app.say("not a terminal: pass --yes to free these")
     if yes or (asked and click.confirm(f"free {len(freeable)} of these?", default=False)):
         gone = clean.free(engine, app.project.out, freeable)
         app.say(f"freed {sum(item.bytes for item in gone) / 1e9:.1f} GB")
         items = tuple(item for item in items if item not in gone)
     if form == "json":
         print_json(clean.as_json(items))
+
+
+def _print_items(items: tuple[Item, ...]) -> None:
+    from stackwright import clean, output
+
+    titles = {clean.OURS: "of this project", clean.OTHERS: "of other projects (--all-projects frees these)"}
+    for whose, title in titles.items():
+        if found := [item for item in items if item.whose == whose]:
+            Console().print(output.items_table(found, title))
+    if not items:
+        Console().print("there is nothing to free")
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -66,7 +66,7 @@ def _publisher(app: App, planned: Plan, options: dict[str, Any]) -> Publisher:
     unknown = sorted(set(options["allow_less"]) - {row.stack.id for row in planned.rows})
     if unknown:
         raise UsageError(f"--allow-less {unknown[0]}: this row is not selected", hint="./build.py plan")
-    site, engine = host.site(app.runner), docker.find(app.runner)
+    site, engine = host.site(app.runner), docker.find(app.runner, project=app.project.id)
     signed = hook.before_tags(app.project, site, docker=engine, runner=app.runner, say=app.say)
     return to_site(
         app.project, site, docker=engine, runner=app.runner, say=app.say,

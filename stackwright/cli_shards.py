@@ -156,7 +156,7 @@ def publisher(
     found = address(site)
 
     def make() -> Publisher:
-        engine = docker.find(app.runner)
+        engine = docker.find(app.runner, project=app.project.id)
         signed = hook.before_tags(app.project, site, docker=engine, runner=app.runner, say=app.say)
         return to_site(
             app.project, site, docker=engine, runner=app.runner, say=app.say, sif=sif,

@@ -49,13 +49,17 @@ class Means:
 
 
 def find_means(
-    runner: Runner, say: Callable[[str], None], signer: Signer | None, compression: Compression = DEFAULT
+    runner: Runner,
+    say: Callable[[str], None],
+    signer: Signer | None,
+    compression: Compression = DEFAULT,
+    project: str = "",
 ) -> Means:
     """EngineError where there is neither an apptainer nor an engine to run one in."""
     site = host.site(runner)
     docker: Docker | None = None
     try:
-        docker = engine.find(runner)
+        docker = engine.find(runner, project=project)
     except EngineError as error:
         say(f"no engine: {error.cause}; a native apptainer needs none")
     found = apptainers.find(runner, docker, mirror=site.mirror)
@@ -71,6 +75,7 @@ def work(project: Project, plan: Plan, means: Means) -> tuple[list[Native], list
     errors: list[StackwrightError] = []
     for row in plan.rows:
         with row_lock(project.out / row.stack.id, means.say):
+            project.note(row.recipe)
             one, error = _one(project, row, means)
             native.write(one, project.records)
         made.append(one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -208,9 +208,9 @@ def summary_line(plan: Plan) -> str:
     return f"{len(plan.rows)} rows, {len(plan.rejections)} rejected"
 
 
-def items_table(items: tuple[Item, ...]) -> Table:
-    """``clean``: what could go, and why; with a command where others than this project use it too."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+def items_table(items: Iterable[Item], title: str) -> Table:
+    """``clean``: what could be freed, and why; where something has to be done first, what."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for heading in ("what", "name", "GB", "why"):
         table.add_column(heading, overflow="fold", justify="right" if heading == "GB" else "left")
     for item in items:

@@ -35,6 +35,7 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
             return known
         if known and all(PHASES[phase].done(job, known) for phase in wanted):
             return known
+        job.project.note(job.row.recipe)
         current = known if known and PHASES[Phase.BUILD].done(job, known) else _begin(job)
         try:
             for phase in wanted:

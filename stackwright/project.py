@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackwright import expand, load, lock, patches, render, resolve
+from stackwright import expand, load, lock, owners, patches, render, resolve
 from stackwright.errors import UsageError
 from stackwright.model import Cell, Lock, Recipe, Rejection, Stack
 
@@ -32,6 +32,15 @@ class Project:
     def room(self) -> Path:
         """What conversions have claimed of the disk."""
         return self.out / "room"
+
+    @property
+    def id(self) -> str:
+        """What this project is called in an engine that others use too."""
+        return owners.project_id(self.out)
+
+    def note(self, recipe: Recipe) -> None:
+        """Note that this matrix makes the row. The caller holds the row's lock."""
+        owners.note_matrix(self.folder(recipe), self.matrix, self.out)
 
     def folder(self, recipe: Recipe) -> Path:
         return self.out / recipe.id / recipe.key[:12]

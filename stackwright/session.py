@@ -60,7 +60,7 @@ def work_rows(
     compression: Compression = DEFAULT,
 ) -> Session:
     """Work on every row that can work. EngineError at once where no engine answers."""
-    engine = docker.find(runner)
+    engine = docker.find(runner, project=project.id)
     site = host.site(runner)
     display, stop = Display(console), threading.Event()
 

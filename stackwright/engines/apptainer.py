@@ -59,7 +59,7 @@ class Apptainer:
         if self.native or self.docker is None:
             return self.runner([self.program, *argv], env=env, cwd=cwd, timeout=timeout)
         name = f"stackwright-apptainer-{uuid4().hex[:12]}"
-        options = ("--name", name, "--label", f"{engine.MADE_BY_US}={os.getpid()}")
+        options = ("--name", name, *self.docker.label_words)
         settings = self.environment(*folders)
         settings["STACKWRIGHT_DOCKER_RUN"] = " ".join((*options, *(gpu.run_arguments() if gpu else ())))
         if timeout is not None:

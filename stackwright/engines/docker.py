@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from docker.models.containers import Container
 from docker.types import LogConfig
 from docker.types import Mount as SdkMount
 
+from stackwright import owners
 from stackwright.engines.gpu import GpuAccess
 from stackwright.errors import EngineError
 from stackwright.host import docker_program
@@ -33,6 +35,12 @@ MOUNTS_IMAGES = 28
 MADE_BY_US = "org.stackwright.pid"
 """Label of our containers: the process that started it, so that ``clean`` finds what a kill -9 left."""
 
+NAMESPACE = "org.stackwright.pid-namespace"
+"""Label of our containers: where that number names a process. In another namespace it names another one."""
+
+PROJECT = "org.stackwright.project"
+"""Label of our containers: the project that it works for (owners.py)."""
+
 BRING_UP = "make engine, or scripts/engine.sh"
 STREAMED_AT_A_TIME = 2**20
 ALONE = "offline"
@@ -43,17 +51,36 @@ TIMED_OUT, CANNOT_START, NOT_FOUND = 124, 126, 127
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Docker:
-    """``program`` has buildx. ``host`` is the engine's address, which the SDK and the CLI are both given."""
+    """``program`` has buildx. ``host`` is the engine's address, which the SDK and the CLI are both given.
+
+    ``project`` is the id of the project that uses the engine, or "".
+    """
 
     program: str
     host: str
     version: str
     driver: str
     root: str
+    project: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of each container that this process makes."""
+        own = {MADE_BY_US: str(os.getpid()), NAMESPACE: pid_namespace()}
+        return own | ({PROJECT: self.project} if self.project else {})
+
+    @property
+    def label_words(self) -> tuple[str, ...]:
+        """Return the same as words of ``docker run``."""
+        return tuple(word for name, text in self.labels.items() for word in ("--label", f"{name}={text}"))
 
     @property
     def release(self) -> int:
         return int(self.version.partition(".")[0])
+
+    def mark_words(self, reference: str) -> tuple[str, ...]:
+        """Return the words of a build that mark its image as used by the project."""
+        return ("--tag", owners.mark(self.project, reference)) if self.project else ()
 
     def command(self, *words: str | Path) -> tuple[str, ...]:
         """The argv of a CLI call to this engine."""
@@ -111,7 +138,12 @@ class Job:
     gpu: GpuAccess | None = None
 
 
-def find(runner: Runner, environ: Mapping[str, str] = os.environ) -> Docker:
+def pid_namespace() -> str:
+    """Return the number of this process's namespace, out of "pid:[4026531836]"."""
+    return re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
+
+
+def find(runner: Runner, environ: Mapping[str, str] = os.environ, *, project: str = "") -> Docker:
     """The engine that answers, if it is one that we can use."""
     program = docker_program(runner, environ)
     host = environ.get("DOCKER_HOST") or _context_host(runner, program)
@@ -127,7 +159,7 @@ def find(runner: Runner, environ: Mapping[str, str] = os.environ) -> Docker:
         raise EngineError(cause, place=host, hint="upgrade it, or stop it and run scripts/engine.sh")
     return Docker(
         program=program, host=host, version=version,
-        driver=str(info.get("Driver", "")), root=str(info.get("DockerRootDir", "")),
+        driver=str(info.get("Driver", "")), root=str(info.get("DockerRootDir", "")), project=project,
     )  # fmt: skip
 
 
@@ -184,6 +216,18 @@ def tag(docker: Docker, image: str, name: str) -> None:
         client.images.get(image).tag(repository, version)
 
 
+def mark(docker: Docker, image: str) -> bool:
+    """Mark an image as used by the project. False where the engine has no such image."""
+    try:
+        if docker.project:
+            tag(docker, image, owners.mark(docker.project, image))
+    except EngineError as error:
+        if isinstance(error.__cause__, ImageNotFound):
+            return False
+        raise
+    return True
+
+
 def remove(docker: Docker, image: str) -> None:
     """Take the tag away, and the image with its last tag. One that is not there is no error."""
     with connected(docker) as client, contextlib.suppress(ImageNotFound):
@@ -221,7 +265,7 @@ def exported(docker: Docker, image: str) -> Iterator[Iterator[bytes]]:
     They are the image's, but for those that the engine makes in every container (see engines/stream.py).
     """
     job = Job(image=image, argv=("none",), workdir="/", network=False)  # its own folder would be made
-    with connected(docker) as client, _created(client, job) as container:
+    with connected(docker) as client, _created(docker, client, job) as container:
         # The SDK hands out bytes; its types say otherwise.
         yield cast("Iterator[bytes]", container.export(chunk_size=STREAMED_AT_A_TIME))
 
@@ -231,7 +275,7 @@ def run(docker: Docker, job: Job, *, timeout: float | None = None) -> Completed:
 
     The container is removed in any case, on Ctrl-C too.
     """
-    with connected(docker) as client, _created(client, job) as container:
+    with connected(docker) as client, _created(docker, client, job) as container:
         try:
             container.start()
         except APIError as error:
@@ -252,7 +296,8 @@ def run(docker: Docker, job: Job, *, timeout: float | None = None) -> Completed:
 
 def end_own(docker: Docker) -> None:
     """Kill what runs for this process, so that its threads wait for nothing; each removes what it made."""
-    filters: dict[str, Any] = {"label": f"{MADE_BY_US}={os.getpid()}"}
+    own = (f"{MADE_BY_US}={os.getpid()}", f"{NAMESPACE}={pid_namespace()}")
+    filters: dict[str, Any] = {"label": list(own)}
     with connected(docker) as client:
         for container in client.containers.list(filters=filters, ignore_removed=True):
             with contextlib.suppress(APIError):  # it may have ended in this moment
@@ -271,7 +316,7 @@ def remove_users(docker: Docker, folder: Path) -> None:
 @contextlib.contextmanager
 def started(docker: Docker, job: Job) -> Iterator[str]:
     """The id of a container that runs until the block ends, for testinfra's ``docker://`` and ``execute``."""
-    with connected(docker) as client, _created(client, job) as container:
+    with connected(docker) as client, _created(docker, client, job) as container:
         try:
             container.start()
         except APIError as error:
@@ -289,8 +334,8 @@ def execute(docker: Docker, container: str, argv: Sequence[str], *, user: str = 
 
 
 @contextlib.contextmanager
-def _created(client: DockerClient, job: Job) -> Iterator[Container]:
-    container = client.containers.create(**_options(job))
+def _created(docker: Docker, client: DockerClient, job: Job) -> Iterator[Container]:
+    container = client.containers.create(**_options(job), labels=docker.labels)
     try:
         yield container
     finally:
@@ -314,7 +359,6 @@ def _options(job: Job) -> dict[str, Any]:
         "image": job.image, "command": list(job.argv), "mounts": mounts, "environment": environment,
         "user": job.user, "working_dir": job.workdir, "name": job.name, "shm_size": job.shm,
         "network_mode": None if job.network else "none", "privileged": job.privileged,
-        "labels": {MADE_BY_US: str(os.getpid())},
         "log_config": LogConfig(type=LogConfig.types.JSON, config={}), **gpu,
     }  # fmt: skip
     if not job.network:  # else its own name resolves to nothing, and gloo asks for it

@@ -54,6 +54,7 @@ class Tool:
         options = (
             "--name",
             container,
+            *self.docker.label_words,
             *_options(folders, env or {}, "none" if self.offline else "host"),
             *(("-i",) if stdin is not None else ()),
         )
@@ -70,7 +71,7 @@ class Tool:
 
 def _options(folders: tuple[Path, ...], env: Mapping[str, str], network: str) -> Iterator[str]:
     yield from ("--rm", "--init", "--network", network, "--pull", "never", "--log-driver", "none")
-    yield from ("--label", f"{engine.MADE_BY_US}={os.getpid()}", "--user", f"{os.getuid()}:{os.getgid()}")
+    yield from ("--user", f"{os.getuid()}:{os.getgid()}")
     yield from ("--workdir", "/tmp", "--env", "HOME=/tmp")  # noqa: S108 (the container's own)
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         yield from ("--mount", f'type=bind,"source={folder}","target={folder}"')

@@ -150,7 +150,7 @@ def _job(shared: Shared, task: Task) -> Job:
     runner = Runner()
     environ = dict(os.environ)
     sitefile.enter(shared.site, environ)
-    engine, site = docker.find(runner), host.site(runner, environ)
+    engine, site = docker.find(runner, project=shared.project.id), host.site(runner, environ)
     return Job(
         project=shared.project, row=_row(shared, task), docker=engine, site=site, runner=runner,
         display=Display(Console(file=_Told(shared.topic), width=WIDTH)), gpu=shared.gpu,

@@ -7,7 +7,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stackwright.engines.docker import image_exists
+from stackwright.engines.docker import image_exists, mark
 from stackwright.errors import EngineError, LockError, SiteError
 from stackwright.model import Base, Cell, Stack
 from stackwright.providers.provider import Images, Means, Provider
@@ -66,13 +66,15 @@ def ensure(stack: Stack, means: Means) -> Images:
         )
     if not _is_there(means, name):
         _make(base.suite, name, now.date, means, mirror)
+        mark(means.docker, name)
     return (("BASE_IMAGE", name),)
 
 
 def _is_there(means: Means, name: str) -> bool:
+    """Whether the engine has it, marked for this project so that no other project's ``clean`` removes it."""
     if not image_exists(means.docker, name):
         means.bring(name)
-    return image_exists(means.docker, name)
+    return image_exists(means.docker, name) and mark(means.docker, name)
 
 
 def _make(suite: str, name: str, date: str, means: Means, mirror: str) -> None:

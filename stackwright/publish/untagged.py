@@ -56,5 +56,6 @@ def _pull(by: Publisher, place: str, wanted: record.Image) -> None:
                 other = "an engine with the containerd image store has other ids: turn it off there"
                 raise PublishError("the engine calls what was pulled by another id", place=place, hint=other)
             image.tag(name, tag=tag)
+        engine.mark(by.docker, wanted.reference)
     except EngineError as error:
         raise PublishError(error.cause, place=place, hint=hint) from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from stackwright import host
+from stackwright import host, owners
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.runner import Runner
@@ -29,6 +29,13 @@ class OwnEngine:
     docker: Docker
     folder: Path
     environ: Mapping[str, str]
+
+
+def forget(docker: Docker, reference: str) -> None:
+    """Remove a name of an image, and the marks of the projects that use it."""
+    names = (engine.inspect(docker, reference) or {}).get("RepoTags") or ()
+    for name in (reference, *(name for name in names if owners.marked_by((name,)))):
+        engine.remove(docker, name)
 
 
 class StartEngine(Protocol):

@@ -15,10 +15,10 @@ import pytest
 import small_repository
 from attested import made_key
 from gh_runner import Repository, Run, host_environment
+from own_engine import forget
 from registry_server import PASSWORD, USER, RegistryServer, registry
 
 from stackwright import record
-from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.errors import AttestError, EngineError, GateError
 from stackwright.runner import Runner
@@ -66,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, runner: Runner, docker: Docke
         found = record.load_all(workspace / "out" / "records").records
         made.update(one.image.reference for one in found if one.image)
         for reference in made:
-            engine.remove(docker, reference)
+            forget(docker, reference)
 
     with registry(folder / "registry", runner) as server:
         yield Site(

@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from own_engine import forget
 from work_on_row import KEY, ROOT
 
 from stackwright import convert, record
@@ -55,7 +56,7 @@ def test_a_conversion_ends_at_once(tmp_path: Path, docker: Docker, runner: Runne
             assert time.monotonic() - began < 15
         finally:
             child.kill()
-            engine.remove(docker, f"stackwright/pipeline-test:{KEY[:12]}")
+            forget(docker, f"stackwright/pipeline-test:{KEY[:12]}")
     ours = f"label={engine.MADE_BY_US}={child.pid}"
     assert runner(docker.command("ps", "--all", "--quiet", "--filter", ours)).stdout == ""
     assert [*tmp_path.rglob("*.sif"), *tmp_path.rglob(f"{convert.SCRATCH}*")] == []

@@ -22,6 +22,7 @@ import nightly_on_rows
 import pytest
 import small_project
 from nightly_on_rows import SET, TEAM, project, work
+from own_engine import forget
 from registry_server import RegistryServer, StartRegistry
 from small_project import NCCL, ROOT, ROWS
 from upstream_server import UpstreamServer
@@ -63,7 +64,7 @@ def root(tmp_path: Path, docker: Docker, tiny: str) -> Iterator[Path]:
         for row in ROWS:
             for image in client.images.list(name=f"stackwright/{row}"):
                 client.images.remove(str(image.id), force=True)
-    engine.remove(docker, small_project.BASE)
+    forget(docker, small_project.BASE)
 
 
 def test_the_first_night_builds_all_and_the_second_nothing(

@@ -20,9 +20,9 @@ import pytest
 import small_repository
 from attested import made_key
 from gh_runner import host_environment
+from own_engine import forget
 from registry_server import PASSWORD, USER, RegistryServer, registry
 
-from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.runner import Runner
 
@@ -163,7 +163,7 @@ def _image(root: Path, folder: Path, docker: Docker, runner: Runner) -> dict[str
     record = json.loads(max((root / "out" / "records" / ROW).glob("*.json")).read_text())
     reference, archive = record["image"]["reference"], folder / "image.tar"
     assert runner(docker.command("save", "--output", archive, reference)).ok
-    engine.remove(docker, reference)
+    forget(docker, reference)
     with tarfile.open(archive) as opened:
         files = ((one.name, opened.extractfile(one)) for one in opened if one.isfile())
         return {f"image/{name}": _unpacked(content.read()) for name, content in files if content}

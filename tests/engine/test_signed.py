@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import small_repository
+from own_engine import forget
 from small_repository import ROOT
 
 from stackwright import convert, host, phases, sign
@@ -145,7 +146,7 @@ def test_the_command_signs_with_the_site_s_key_which_is_cosign_s_as_well(
     )
     assert done.ok, done.stderr
     (told,) = json.loads(done.stdout)["records"]
-    engine.remove(docker, told["image"]["reference"])
+    forget(docker, told["image"]["reference"])
     assert dict(told["tools"])[phases.SIGNED_BY] == ours.fingerprint
     sign.verify(apptainer, root / told["sif"]["path"], ours.public)
     cosign = oci.find("cosign", runner, docker, mirror=host.apt_mirror(runner))

@@ -61,6 +61,22 @@ def test_a_row_that_cannot_work_is_listed_with_rule_clash_source_and_nearest(
     assert rejection["nearest"] == "gcc 13 instead of 14"
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_plan_fails_where_no_selected_row_is_left(
+    capsys: pytest.CaptureFixture[str], matrix: Path, words: tuple[str, ...]
+) -> None:
+    path = change(matrix, 'gcc: "13"', 'gcc: "14"')
+    code, out, err = call(capsys, "--matrix", path, "plan", "cuda12-torch", *words)
+    assert code == 5
+    assert "cuda-gcc" in out
+    assert "error: cuda12-torch (line 14 of the matrix): the rule cuda-gcc refuses it" in err
+    assert "next: ./build.py explain cuda12-torch" in err
+    (matrix.parent / "locks" / "cuda13-torch.txt").unlink()
+    code, _, err = call(capsys, "--matrix", path, "plan", "cuda13-torch", *words)
+    assert code == 4
+    assert "next: run ./build.py lock cuda13-torch" in err
+
+
 def test_plan_strict_fails_on_it(capsys: pytest.CaptureFixture[str], matrix: Path) -> None:
     code, _, err = call(capsys, "--matrix", change(matrix, 'gcc: "13"', 'gcc: "14"'), "plan", "--strict")
     assert code == 5

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import clean, doctor
-from stackwright.clean import Item
+from stackwright import clean, doctor, owners
+from stackwright.clean import Item, Known
 from stackwright.doctor import Finding
 
 KEY = "0123456789ab" + "0" * 52
@@ -47,29 +47,43 @@ def _folder(out: Path, name: str, size: int = 0) -> Path:
     return folder
 
 
+def known(out: Path, matrix: str = "matrix.yaml") -> Known:
+    path = out.parent / matrix
+    return Known(out=out, matrix=path, project="0" * 12, current={"row": KEY})
+
+
 def test_folders_of_older_keys_and_of_rows_that_are_gone(tmp_path: Path) -> None:
     out = tmp_path / "out"
     _folder(out, f"row/{KEY[:12]}")
     _folder(out, f"row/{OLD}", size=100_000)
-    _folder(out, f"gone/{OLD}")
+    owners.note_matrix(_folder(out, f"gone/{OLD}"), out.parent / "matrix.yaml", out)
+    owners.note_matrix(_folder(out, "row/" + "a" * 12), out.parent / "other.yaml", out)
+    _folder(out, "unknown/" + "b" * 12)
     _folder(out, "row/notes")
     _folder(out, f"records/{OLD}")
     (out / "row" / ("f" * 12)).symlink_to(tmp_path)
-    found = {item.name: item for item in clean.survey(None, out, {"row": KEY})}
+    every = clean.survey(None, known(out))
+    found = {item.name: item for item in every if item.whose == clean.OURS}
     assert set(found) == {f"row/{OLD}", f"gone/{OLD}"}
+    others = [item.name for item in every if item.whose == clean.OTHERS]
+    assert others == ["row/" + "a" * 12, "unknown/" + "b" * 12]
+    of_other = {
+        item.name for item in clean.survey(None, known(out, "other.yaml")) if item.whose == clean.OURS
+    }
+    assert of_other == {f"row/{OLD}", "row/" + "a" * 12}
     assert found[f"row/{OLD}"].bytes >= 100_000
     assert found[f"row/{OLD}"].why == "the row is now 0123456789ab"
     assert found[f"gone/{OLD}"].why == "the matrix has no such row"
 
 
 def test_no_out_is_nothing_to_free(tmp_path: Path) -> None:
-    assert clean.survey(None, tmp_path / "out", {}) == ()
+    assert clean.survey(None, known(tmp_path / "out")) == ()
 
 
 def test_only_what_was_surveyed_is_freed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     kept, old = _folder(out, f"row/{KEY[:12]}"), _folder(out, f"row/{OLD}")
-    items = clean.survey(None, out, {"row": KEY})
+    items = clean.survey(None, known(out))
     assert clean.free(None, out, items) == items
     assert kept.is_dir()
     assert not old.exists()
@@ -95,10 +109,11 @@ def test_a_row_that_is_worked_on_is_left_alone(tmp_path: Path) -> None:
 
     out = tmp_path / "out"
     folder = _folder(out, f"row/{OLD}")
-    items = clean.survey(None, out, {"row": KEY})
+    items = clean.survey(None, known(out))
     with (out / "row" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert clean.free(None, out, items) == ()
+        assert [bool(item.todo) for item in clean.survey(None, known(out))] == [True]
     assert folder.is_dir()
     assert clean.free(None, out, items) == items
 
@@ -112,5 +127,10 @@ def test_json_of_what_could_be_freed() -> None:
     item = Item(kind="folder", name=f"row/{OLD}", bytes=5, why="old")
     assert clean.as_json((item,)) == {
         "version": 1,
-        "items": [{"kind": "folder", "name": f"row/{OLD}", "bytes": 5, "why": "old", "todo": ""}],
-    }
+        "items": [
+            {
+                "kind": "folder", "name": f"row/{OLD}", "bytes": 5, "why": "old", "todo": "",
+                "whose": "this project",
+            }
+        ],
+    }  # fmt: skip
