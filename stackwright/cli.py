@@ -28,6 +28,7 @@ from stackwright.app import (
     work,
 )
 from stackwright.cli_ci import ci_command
+from stackwright.cli_facts import facts_command
 from stackwright.cli_launch import launch_command
 from stackwright.cli_nightly import history_command, nightly_command
 from stackwright.cli_publish import publish_command
@@ -249,6 +250,7 @@ cli.add_command(nightly_command)
 cli.add_command(history_command)
 cli.add_command(shards_command)
 cli.add_command(ci_command)
+cli.add_command(facts_command)
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))

@@ -93,7 +93,7 @@ def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
         Axis(field=field, values=(*([None] if field in optional else []), *values))
         for field, values in KNOWN.items()
     ]
-    arches = tuple((name,) for name, _, _ in tables.CUDA_ARCH)
+    arches = tuple((name,) for name in tables.architectures())
     return ANY, (*axes, Axis(field="mpi", values=tuple(mpis)), Axis(field="gpu_arch", values=arches))
 
 

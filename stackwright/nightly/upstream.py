@@ -144,7 +144,7 @@ def _asker(upstream: Upstream, private: Path) -> Callable[[Cell, tuple[str, ...]
     config = private / "uv.toml"
     descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # an address may hold a login
     with os.fdopen(descriptor, "w") as file:
-        file.write(_config(_index(upstream.runner, environment), upstream.same_night))
+        file.write(_config(index_address(upstream.runner, environment), upstream.same_night))
     environment |= {"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": ""}  # they would go before the file's
     return partial(
         lock.compile_pins,
@@ -161,7 +161,7 @@ def _config(index: str, seconds: int) -> str:
     return f"[[index]]\nurl = {json.dumps(index)}\ndefault = true\ncache-control = {control}\n"
 
 
-def _index(runner: Runner, environment: Mapping[str, str]) -> str:
+def index_address(runner: Runner, environment: Mapping[str, str]) -> str:
     """The address of the index that uv would ask: the site's, or its own default, which it tells."""
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         if named := environment.get(name) or os.environ.get(name):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stackwright.model import Cell
 from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, tables
 from stackwright.rules.compiler import CUDA, nvcc_in_wheels
-from stackwright.rules.provenance import Provenance, read
+from stackwright.rules.provenance import Provenance, read, weakest
 from stackwright.rules.tables import as_numbers
 from stackwright.rules.wheels import INDEX, MXNET, TENSORFLOW, TORCH, wheel
 
@@ -26,14 +26,18 @@ def _nvidia_image(cell: Cell) -> Answer:
     made = tables.nvidia_tags(cell.os)
     if cell.provider != "nvidia" or not made:
         return Said.SILENT
-    if cell.cuda and tables.nvidia_tag(cell.os, cell.cuda):
+    tag = tables.nvidia_tag(cell.os, cell.cuda) if cell.cuda else None
+    unlisted = as_numbers(tag or cell.cuda or "0") > as_numbers(tables.LISTED_TO)
+    if tag and not unlisted:
         return Said.FITS
+    values = (("cuda", cell.cuda or "none"), ("os", cell.os))
+    if unlisted and tables.nvidia_tag(cell.os, tables.LISTED_TO):
+        reason = f"nobody checked that NVIDIA made a devel image of CUDA {tag or cell.cuda} on {cell.os}"
+        return Clash(values=values, reason=reason, fact=tables.NVIDIA_TAGS_LATER)
     reason = f"NVIDIA made devel images on {cell.os} for CUDA {', '.join(made)}"
     if cell.cuda is None:
         reason = f"the row names no release of CUDA to take nvcc from; {reason}"
-    newer = cell.cuda is not None and as_numbers(cell.cuda) >= as_numbers("13")
-    fact = tables.NVIDIA_TAGS_13 if newer else tables.NVIDIA_TAGS
-    return Clash(values=(("cuda", cell.cuda or "none"), ("os", cell.os)), reason=reason, fact=fact)
+    return Clash(values=values, reason=reason, fact=tables.NVIDIA_TAGS)
 
 
 def _python_os(cell: Cell) -> Answer:
@@ -95,10 +99,11 @@ def _glibc(cell: Cell) -> Answer:
     if known is None or not asked:
         return Said.SILENT
     for name, version, found in asked:
-        if as_numbers(found.glibc) > as_numbers(known.glibc):
+        if found.glibc and as_numbers(found.glibc) > as_numbers(known.glibc):
             needed = found.glibc.replace(".", "_")
             reason = f"the wheel is tagged manylinux_{needed}, and {cell.os} has glibc {known.glibc}"
-            return Clash(values=((name, version), ("os", cell.os)), reason=reason)
+            fact = weakest(found.fact, known.fact)
+            return Clash(values=((name, version), ("os", cell.os)), reason=reason, fact=fact)
     return Said.FITS
 
 

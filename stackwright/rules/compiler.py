@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stackwright.model import Cell
 from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, tables
+from stackwright.rules.provenance import read
 from stackwright.rules.tables import as_numbers
 
 CUDA = ("provider", "os", "cuda")
@@ -42,31 +43,33 @@ def gcc_of(cell: Cell) -> str | None:
 
 def _cuda_gcc(cell: Cell) -> Answer:
     cuda, gcc = cuda_of(cell), gcc_of(cell)
-    most = tables.highest_gcc(cuda) if cuda else None
-    if cuda is None or gcc is None or most is None:
+    entry = tables.CUDA_GCC.get(tables.cuda_release(cuda)) if cuda else None
+    if cuda is None or gcc is None or entry is None:
         return Said.SILENT
-    if as_numbers(gcc)[0] <= most:
+    if as_numbers(gcc)[0] <= entry.value:
         return Said.FITS
-    reason = f"nvcc of CUDA {cuda} accepts no gcc newer than {most}"
-    return Clash(values=(("cuda", cuda), ("gcc", gcc)), reason=reason)
+    reason = f"nvcc of CUDA {cuda} accepts no gcc newer than {entry.value}"
+    return Clash(values=(("cuda", cuda), ("gcc", gcc)), reason=reason, fact=entry.fact)
 
 
 def cuda_arch(cell: Cell) -> Answer:
     cuda = cuda_of(cell)
-    if cuda is None or not cell.gpu_arch:
+    entry = tables.CUDA_ARCH.get(tables.cuda_release(cuda)) if cuda else None
+    if cuda is None or entry is None or not cell.gpu_arch:
         return Said.SILENT
-    release = as_numbers(cuda)[:2]
-    for arch in cell.gpu_arch:
-        span = tables.cuda_range(arch)
-        if span is None:
-            known = ", ".join(name for name, _, _ in tables.CUDA_ARCH)
-            return Clash(values=(("gpu_arch", arch),), reason=f"no such compute capability; known: {known}")
-        first, last = span
-        late = last is not None and release > as_numbers(last)
-        if late or release < as_numbers(first):
-            reason = f"CUDA makes code for {arch} from {first} {f'to {last}' if last else 'on'}"
-            return Clash(values=(("cuda", cuda), ("gpu_arch", arch)), reason=reason)
-    return Said.FITS
+    arch = next((arch for arch in cell.gpu_arch if arch not in entry.value), None)
+    if arch is None:
+        return Said.FITS
+    span = tables.cuda_range(arch)
+    if span is None:
+        known = ", ".join(tables.architectures())
+        reason = f"no release of CUDA makes code for {arch}; known: {known}"
+        return Clash(values=(("gpu_arch", arch),), reason=reason, fact=entry.fact)
+    first, last = span
+    reason = f"CUDA makes code for {arch} {f'from {first} to {last}' if last else f'from {first} on'}"
+    if last is not None and first == last:
+        reason = f"CUDA makes code for {arch} in {first} alone"
+    return Clash(values=(("cuda", cuda), ("gpu_arch", arch)), reason=reason, fact=entry.fact)
 
 
 def _standard(cell: Cell) -> tuple[str, str, int] | None:
@@ -121,7 +124,7 @@ RULES = (
         name="cuda-gcc",
         about=About.STACK,
         fields=GCC,
-        fact=tables.SPACK,
+        fact=read("crt/host_config.h of each compiler", "2026-11-22"),
         ask=_cuda_gcc,
         says="nvcc accepts no host compiler newer than it knows",
     ),
@@ -129,7 +132,7 @@ RULES = (
         name="cuda-arch",
         about=About.STACK,
         fields=(*CUDA, "gpu_arch"),
-        fact=tables.SPACK,
+        fact=read("ptxas of each compiler", "2026-11-22"),
         ask=cuda_arch,
         says="each release of nvcc makes code for some architectures",
     ),

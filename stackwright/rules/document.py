@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from stackwright.rules import horovod, tables, wheels
+from stackwright.rules import entries, horovod, tables, wheels
 from stackwright.rules.cell import CELL_RULES
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
@@ -46,23 +47,37 @@ def markdown() -> str:
 
 
 def _tables() -> Iterable[str]:
-    yield f"## CUDA and gcc\n\nSource: {tables.SPACK}.\n"
-    yield _table(("CUDA up to", "newest gcc"), tables.CUDA_GCC)
-    yield f"## CUDA and architectures\n\nSource: {tables.SPACK}.\n"
-    yield _table(("compute capability", "from CUDA", "to CUDA"), tables.CUDA_ARCH)
+    yield "## CUDA and gcc\n"
+    yield _entries("cuda-gcc", ("CUDA", "newest gcc"), lambda value: (value,))
+    yield "## CUDA and architectures\n"
+    yield _entries("cuda-arch", ("CUDA", "compute capabilities"), lambda value: (" ".join(value),))
+    yield "## CUDA's compiler as wheels\n"
+    yield _entries("nvcc-wheels", ("what", "CUDA"), lambda value: (" ".join(value),))
     yield f"## CUDA and drivers\n\nSource: {tables.NVIDIA_COMPAT}.\n"
     yield _table(("CUDA", "lowest driver"), tables.DRIVER_FLOOR)
-    yield f"## PyTorch's wheels\n\nSources: {wheels.INDEX}; {wheels.PREVIOUS}.\n"
-    yield _table(
-        ("newest", "Python", "CUDA", "other builds", "cuDNN", "NCCL", "manylinux"), wheels.TORCH_ROWS
+    yield "## PyTorch's wheels\n"
+    yield _entries(
+        "torch",
+        ("release", "Python", "CUDA", "cuDNN", "NCCL", "manylinux", "holds CUDA"),
+        _values("python", "cuda", "cudnn", "nccl", "glibc", "own_cuda"),
     )
-    yield f"## TensorFlow's wheels\n\nSources: {wheels.INDEX}; {wheels.TESTED}.\n"
-    yield _table(
-        ("release", "newest", "Python", "CUDA", "cuDNN", "takes CUDA", "takes NCCL", "manylinux"),
-        wheels.TENSORFLOW_ROWS,
+    yield _table(("releases", "builds for other releases of CUDA", "source"), wheels.TORCH_BUILDS)
+    yield "## TensorFlow's wheels\n"
+    yield _entries(
+        "tensorflow",
+        ("release", "Python", "CUDA", "cuDNN", "takes CUDA", "takes NCCL", "Keras", "manylinux"),
+        _values("python", "cuda", "cudnn", "cuda_needs", "nccl_needs", "keras", "glibc"),
     )
-    yield f"## MXNet's wheels\n\nSource: {wheels.INDEX}.\n"
-    yield _table(("newest", "Python", "CUDA"), wheels.MXNET_ROWS)
+    yield f"Source: {wheels.TESTED}.\n"
+    yield _table(("releases", "tested with CUDA", "with cuDNN"), wheels.TENSORFLOW_TESTED)
+    yield "## MXNet's wheels\n"
+    yield _entries(
+        "mxnet",
+        ("release", "CUDA", "Python of its numpy", "numpy"),
+        lambda value: (" ".join(value["builds"]), value["python"], value["numpy"]),
+    )
+    yield "## Libraries of CUDA on the index\n"
+    yield _entries("libraries", ("package", "releases"), lambda value: (" ".join(value),))
     yield "## C++ standards\n"
     yield _table(("framework", "from", "C++", "source"), horovod.STANDARDS)
     yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), horovod.COMPILERS)
@@ -70,13 +85,14 @@ def _tables() -> Iterable[str]:
     yield _table(("since Horovod", "field", "lowest", "source"), horovod.FLOORS)
     yield "## Frameworks that Horovod has no patch for\n"
     yield _table(("framework", "from", "why", "source"), horovod.UNPATCHED)
-    yield f"## Distributions\n\nSources: {tables.DEBIAN}; {tables.UBUNTU}.\n"
-    yield _table(
-        ("os", "provider", "glibc", "Python", "gcc", "CUDA", "Open MPI", "MPICH", "CMake"),
-        [_distribution(one) for one in tables.DISTRIBUTIONS],
+    yield "## Distributions\n"
+    yield _entries(
+        "distributions",
+        ("os", "glibc", "Python", "gcc", "CUDA", "Open MPI", "MPICH", "CMake"),
+        _distribution,
     )
-    yield f"## NVIDIA's images\n\nSource: {tables.NVIDIA_TAGS}.\n"
-    yield _table(("Ubuntu", "CUDA"), tables.NVIDIA_IMAGES)
+    yield "## NVIDIA's images\n"
+    yield _table(("Ubuntu", "CUDA", "source"), tables.NVIDIA_IMAGES)
     yield "## What a row that works must do\n"
     yield _table(
         ("when", "then", "source"),
@@ -87,9 +103,19 @@ def _tables() -> Iterable[str]:
     )
 
 
-def _distribution(one: tables.Distribution) -> tuple[object, ...]:
-    pythons, compilers = " ".join((one.python, *one.pythons)), " ".join(one.gcc)
-    return one.id, one.provider, one.glibc, pythons, compilers, one.cuda, one.openmpi, one.mpich, one.cmake
+def _distribution(value: Mapping[str, Any]) -> tuple[object, ...]:
+    lists = (value["glibc"], " ".join(value["python"]), " ".join(value["gcc"]))
+    return (*lists, value["cuda"], value["openmpi"], value["mpich"], value["cmake"])
+
+
+def _values(*names: str) -> Callable[[Mapping[str, Any]], tuple[object, ...]]:
+    return lambda value: tuple({True: "yes", False: ""}.get(value[name], value[name]) for name in names)
+
+
+def _entries(table: str, headings: tuple[str, ...], cells: Callable[[Any], tuple[object, ...]]) -> str:
+    """A table of data: its file, and how each entry was obtained."""
+    rows = [(entry.key, *cells(entry.value), entry.fact) for entry in entries.load(table)]
+    return f"`stackwright/rules/data/{table}.json`\n\n{_table((*headings, 'source'), rows)}"
 
 
 def _table(headings: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from stackwright.model import Cell
 from stackwright.rules import About, Answer, CellRule, Clash, Said, covers, horovod, tables, wheels
 from stackwright.rules.compiler import CUDA, GCC, cuda_of, gcc_of
-from stackwright.rules.provenance import Provenance, documented, read
+from stackwright.rules.provenance import Provenance, documented, read, weakest
 from stackwright.rules.tables import as_numbers
 from stackwright.rules.wheels import INDEX, PREVIOUS, TESTED, Wheel, wheel
 
@@ -59,7 +58,8 @@ def _python(name: str) -> Callable[[Cell], Answer]:
         reason = f"{name} {version} has wheels for Python {first} to {last}"
         if name == "mxnet" and as_numbers(cell.python) > as_numbers(last):
             reason = f"mxnet needs numpy before {wheels.MXNET_NUMPY}, which has wheels up to Python {last}"
-        return Clash(values=((name, version), ("python", cell.python)), reason=reason)
+        fact = NUMPY if name == "mxnet" else entry.fact
+        return Clash(values=((name, version), ("python", cell.python)), reason=reason, fact=fact)
 
     return ask
 
@@ -74,7 +74,7 @@ def _mxnet_cuda(cell: Cell) -> Answer:
     reason = (
         f"mxnet {version} has wheels for CUDA {', '.join(entry.builds)}; none was ever made for 12 or later"
     )
-    return Clash(values=(("mxnet", version), ("cuda", cuda)), reason=reason)
+    return Clash(values=(("mxnet", version), ("cuda", cuda)), reason=reason, fact=entry.fact)
 
 
 def _mxnet_headers(cell: Cell) -> Answer:
@@ -113,7 +113,7 @@ def _pins(cell: Cell) -> Answer:
     ):
         if not SpecifierSet(allowed).contains(version):
             reason = f"torch {torch[0]} pins {what} {version}, and tensorflow {tensorflow[0]} takes {allowed}"
-            return Clash(values=values, reason=reason)
+            return Clash(values=values, reason=reason, fact=weakest(brought.fact, needs.fact))
     return Said.FITS
 
 
@@ -147,8 +147,7 @@ def _torch_build(cell: Cell) -> Answer:
     if suffix in (entry.cuda, *entry.builds):
         return Said.FITS
     reason = f"torch {version.split('+')[0]} was built for CUDA {', '.join((entry.cuda, *entry.builds))}"
-    later = as_numbers(entry.release) >= as_numbers("2.1")
-    fact = wheels.LATER_BUILDS if later else PREVIOUS
+    fact = wheels.BUILD_FACTS[".".join(version.split(".")[:2])]
     return Clash(values=(("torch", version),), reason=reason, fact=fact)
 
 
@@ -198,15 +197,14 @@ def _tensorflow_gcc(cell: Cell) -> Answer:
 
 
 def _keras(cell: Cell) -> Answer:
-    if cell.keras is None or cell.tensorflow is None or Version(cell.tensorflow) < Version("2.6"):
+    found = _wheel(cell, "tensorflow")
+    if cell.keras is None or found is None or not found[1].keras:
         return Said.SILENT
-    minor = ".".join(cell.tensorflow.split(".")[:2])
-    own = as_numbers(cell.tensorflow) < as_numbers("2.16")
-    if covers(minor, cell.keras) if own else as_numbers(cell.keras)[0] >= 3:
+    version, entry = found
+    if SpecifierSet(entry.keras).contains(cell.keras, prereleases=True):
         return Said.FITS
-    needed = minor if own else "3 or later"
-    reason = f"tensorflow {cell.tensorflow} requires keras {needed}"
-    return Clash(values=(("keras", cell.keras), ("tensorflow", cell.tensorflow)), reason=reason)
+    reason = f"tensorflow {version} requires keras {entry.keras}"
+    return Clash(values=(("keras", cell.keras), ("tensorflow", version)), reason=reason, fact=entry.fact)
 
 
 def _floors(cell: Cell) -> Answer:

@@ -133,13 +133,13 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "python": _releases(*((d.python, *d.pythons) for d in tables.DISTRIBUTIONS)),
     "gcc": _releases(*(d.gcc for d in tables.DISTRIBUTIONS)),
     "cuda": _releases(
-        *(tuple(".".join(tag.split(".")[:2]) for tag in made.split()) for _, made in tables.NVIDIA_IMAGES),
+        *(tuple(map(tables.cuda_release, made.split())) for _, made, _ in tables.NVIDIA_IMAGES),
         tuple(d.cuda for d in tables.DISTRIBUTIONS if d.cuda),
     ),
     "horovod": (horovod.RELEASE,),
-    "torch": tuple(one.newest for one in wheels.TORCH),
-    "tensorflow": tuple(one.newest for one in wheels.TENSORFLOW),
-    "mxnet": tuple(one.newest for one in wheels.MXNET),
+    "torch": wheels.newest(wheels.TORCH),
+    "tensorflow": wheels.newest(wheels.TENSORFLOW),
+    "mxnet": wheels.newest(wheels.MXNET),
 }
 """Every value that the tables know, in order."""
 

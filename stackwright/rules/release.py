@@ -46,13 +46,14 @@ def _cuda_wheels(cell: Cell) -> Answer:
 def _own_cuda(cell: Cell) -> Answer:
     if cell.torch is None:
         return Said.SILENT
-    if as_numbers(cell.torch) >= as_numbers(wheels.TORCH_OWN_CUDA):
-        return Said.FITS
+    entry = wheels.wheel(wheels.TORCH, cell.torch)
+    if entry is None or not entry.own_cuda:
+        return Said.FITS if entry else Said.SILENT
     reason = (
-        f"the wheel of torch before {wheels.TORCH_OWN_CUDA} holds a CUDA runtime and an NCCL of its own, "
+        f"the wheel of torch {cell.torch} holds a CUDA runtime or an NCCL of its own, "
         "beside those that Horovod is linked against"
     )
-    return Clash(values=(("torch", cell.torch),), reason=reason)
+    return Clash(values=(("torch", cell.torch),), reason=reason, fact=entry.fact)
 
 
 def _wheels_only(name: str) -> Callable[[Cell], Answer]:
@@ -115,10 +116,7 @@ RULES = (
     _rule(
         "torch-own-cuda",
         ("torch",),
-        read(
-            "seen in an image of PyTorch 1.13.1, TensorFlow 2.11.1 and MXNet 1.9.1: link.one-cudart",
-            "2026-11-20",
-        ),
+        wheels.INDEX,
         _own_cuda,
         "one CUDA runtime and one NCCL are in the image",
     ),

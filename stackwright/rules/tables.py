@@ -1,24 +1,21 @@
-"""Facts about versions that no index knows, each with where it was read. Data only."""
+"""Facts about compilers, distributions and drivers, each with how it was obtained; and look-ups in them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from stackwright.rules import entries
 from stackwright.rules.provenance import Provenance, documented, read, unchecked
 
-SPACK = documented("spack-packages, build_systems/cuda.py", "2026-11-20")
-SPACK_OLD = unchecked("spack-packages, build_systems/cuda.py: CUDA before 11.0", "2026-11-20")
 DEBIAN = read("the distribution's package index", "2026-11-20")
-UBUNTU = documented(
-    "the distribution's package index: main and universe of the release and its updates", "2026-11-20"
-)
 NVIDIA_TAGS = documented(
-    "nvidia/cuda, tags of the images: replicate/cog, pkg/config/cuda_compatibility.json and "
-    "cuda_base_image_tags.json",
-    "2026-11-20",
+    "NVIDIA, container-images/cuda: dist, doc/supported-tags.md and unsupported-tags.md as of 2025-08-18; "
+    "before 11: replicate/cog, pkg/config/cuda_base_image_tags.json",
+    "2026-11-22",
 )
-NVIDIA_TAGS_13 = unchecked(
-    "nvidia/cuda, tags of the images from CUDA 13.0 on: as public Dockerfiles name them", "2026-11-20"
+NVIDIA_TAGS_LATER = unchecked(
+    "nvidia/cuda, tags of the images after CUDA 13.0.0: as public Dockerfiles name them", "2026-11-22"
 )
 NVIDIA_COMPAT = documented("NVIDIA, CUDA Compatibility: minor version compatibility", "2026-11-20")
 
@@ -44,16 +41,13 @@ class Distribution:
     openmpi: str
     mpich: str
     cmake: str
+    fact: Provenance
     names: tuple[tuple[str, str], ...] = ()
     provider: str = "debian"
     pythons: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     sources: str = "/etc/apt/sources.list.d/debian.sources"
     old_pip: bool = False
-
-    @property
-    def fact(self) -> Provenance:
-        return {"debian": DEBIAN, "ubuntu": UBUNTU}[self.family]
 
     @property
     def family(self) -> str:
@@ -71,107 +65,76 @@ class Distribution:
         return dict(self.names).get(name, name)
 
 
-UCX = ("libucx0", "ucx-utils")
+def _distribution(id: str, **own: Any) -> Distribution:
+    """What we know of a release for ourselves, with what its mirror says."""
+    entry = next(one for one in entries.load("distributions") if one.key == id)
+    value = dict(entry.value)
+    first, *others = value.pop("python")
+    return Distribution(
+        id=id, python=first, pythons=tuple(others), gcc=tuple(value.pop("gcc")),
+        lacks=tuple(value.pop("lacks")), fact=entry.fact, **value, **own,
+    )  # fmt: skip
+
+
 ONE_LINE = "/etc/apt/sources.list"
+RENAMED = (("librdmacm1", "librdmacm1t64"),)
 
 DISTRIBUTIONS = (
-    Distribution(
-        id="debian-11", suite="bullseye", image="debian:bullseye-slim", glibc="2.31", python="3.9",
-        gcc=("9", "10"), cuda="11.2", openmpi="4.1.0", mpich="3.4", cmake="3.18", old_pip=True,
-    ),
-    Distribution(
-        id="debian-12", suite="bookworm", image="debian:bookworm-slim", glibc="2.36", python="3.11",
-        gcc=("11", "12"), cuda="11.8", openmpi="4.1.4", mpich="4.0", cmake="3.25",
-    ),
-    Distribution(
-        id="debian-13", suite="trixie", image="debian:trixie-slim", glibc="2.41", python="3.13",
-        gcc=("12", "13", "14"), cuda="12.4", openmpi="5.0.7", mpich="4.2", cmake="3.31",
-        names=(("librdmacm1", "librdmacm1t64"),),
-    ),
-    Distribution(
-        id="ubuntu-16.04", suite="xenial", image="ubuntu:16.04", glibc="2.23", python="3.5",
-        gcc=("4.7", "4.8", "4.9", "5"), cuda=None, openmpi="1.10.2", mpich="3.2", provider="nvidia",
-        cmake="3.5", lacks=("tini", *UCX), sources=ONE_LINE, old_pip=True,
-    ),
-    Distribution(
-        id="ubuntu-18.04", suite="bionic", image="ubuntu:18.04", glibc="2.27", python="3.6",
-        gcc=("4.8", "5", "6", "7", "8"), cuda=None, openmpi="2.1.1", mpich="3.3", provider="nvidia",
-        pythons=("3.7", "3.8"), cmake="3.10", lacks=("tini", *UCX), sources=ONE_LINE, old_pip=True,
-    ),
-    Distribution(
-        id="ubuntu-20.04", suite="focal", image="ubuntu:20.04", glibc="2.31", python="3.8",
-        gcc=("7", "8", "9", "10"), cuda=None, openmpi="4.0.3", mpich="3.3.2", provider="nvidia",
-        pythons=("3.9",), cmake="3.16", lacks=UCX, sources=ONE_LINE, old_pip=True,
-    ),
-    Distribution(
-        id="ubuntu-22.04", suite="jammy", image="ubuntu:22.04", glibc="2.35", python="3.10",
-        gcc=("9", "10", "11", "12"), cuda=None, openmpi="4.1.2", mpich="4.0", provider="nvidia",
-        pythons=("3.11",), cmake="3.22", sources=ONE_LINE,
-    ),
-    Distribution(
-        id="ubuntu-24.04", suite="noble", image="ubuntu:24.04", glibc="2.39", python="3.12",
-        gcc=("9", "10", "11", "12", "13", "14"), cuda=None, openmpi="4.1.6", mpich="4.2.0", provider="nvidia",
-        cmake="3.28", sources="/etc/apt/sources.list.d/ubuntu.sources",
-        names=(("librdmacm1", "librdmacm1t64"),),
-    ),
+    _distribution("debian-11", suite="bullseye", image="debian:bullseye-slim", old_pip=True),
+    _distribution("debian-12", suite="bookworm", image="debian:bookworm-slim"),
+    _distribution("debian-13", suite="trixie", image="debian:trixie-slim", names=RENAMED),
+    _distribution("ubuntu-16.04", suite="xenial", image="ubuntu:16.04", provider="nvidia", sources=ONE_LINE,
+                  old_pip=True),
+    _distribution("ubuntu-18.04", suite="bionic", image="ubuntu:18.04", provider="nvidia", sources=ONE_LINE,
+                  old_pip=True),
+    _distribution("ubuntu-20.04", suite="focal", image="ubuntu:20.04", provider="nvidia", sources=ONE_LINE,
+                  old_pip=True),
+    _distribution("ubuntu-22.04", suite="jammy", image="ubuntu:22.04", provider="nvidia", sources=ONE_LINE),
+    _distribution("ubuntu-24.04", suite="noble", image="ubuntu:24.04", provider="nvidia", names=RENAMED,
+                  sources="/etc/apt/sources.list.d/ubuntu.sources"),
 )  # fmt: skip
 
 NVIDIA_IMAGES = (
-    # Ubuntu, the newest tag of each CUDA release of which NVIDIA made a devel image on it
-    ("16.04", "8.0 9.0 9.1 9.2 10.0 10.1 10.2 11.0.3 11.1.1 11.2.2 11.3.1"),
+    # Ubuntu, the tags of the devel images that NVIDIA made on it, how that is known
+    ("16.04", "8.0 9.0 9.1 9.2 10.0 10.1 10.2 11.0.3 11.1.1 11.2.0 11.2.1 11.2.2 11.3.0 11.3.1", NVIDIA_TAGS),
     (
         "18.04",
-        "9.2 10.0 10.1 10.2 11.0.3 11.1.1 11.2.2 11.3.1 11.4.3 11.5.2 11.6.2 11.7.1 11.8.0 12.0.1",
+        "9.2 10.0 10.1 10.2 11.0.3 11.1.1 11.2.0 11.2.1 11.2.2 11.3.0 11.3.1 11.4.0 11.4.1 11.4.2 11.4.3 "
+        "11.5.0 11.5.1 11.5.2 11.6.0 11.6.2 11.7.0 11.7.1 11.8.0 12.0.0 12.0.1 12.1.0",
+        NVIDIA_TAGS,
     ),
     (
         "20.04",
-        "11.0.3 11.1.1 11.2.2 11.3.1 11.4.3 11.5.2 11.6.2 11.7.1 11.8.0 12.0.1 12.1.1 12.2.2 12.3.2 12.4.1 "
-        "12.5.1 12.6.3 12.8.1 12.9.1",
+        "11.0.3 11.1.1 11.2.0 11.2.1 11.2.2 11.3.0 11.3.1 11.4.0 11.4.1 11.4.2 11.4.3 11.5.0 11.5.1 11.5.2 "
+        "11.6.0 11.6.1 11.6.2 11.7.0 11.7.1 11.8.0 12.0.0 12.0.1 12.1.0 12.1.1 12.2.0 12.2.2 12.3.0 12.3.1 "
+        "12.3.2 12.4.0 12.4.1 12.5.0 12.5.1 12.6.0 12.6.1 12.6.2 12.6.3 12.8.0 12.8.1 12.9.0 12.9.1",
+        NVIDIA_TAGS,
     ),
     (
         "22.04",
-        "11.7.1 11.8.0 12.0.1 12.1.1 12.2.2 12.3.2 12.4.1 12.5.1 12.6.3 12.8.1 12.9.1 13.0.2 13.1.1 13.2.1 "
-        "13.3.0",
+        "11.7.0 11.7.1 11.8.0 12.0.0 12.0.1 12.1.0 12.1.1 12.2.0 12.2.2 12.3.0 12.3.1 12.3.2 12.4.0 12.4.1 "
+        "12.5.0 12.5.1 12.6.0 12.6.1 12.6.2 12.6.3 12.8.0 12.8.1 12.9.0 12.9.1 13.0.0",
+        NVIDIA_TAGS,
     ),
-    ("24.04", "12.6.3 12.8.1 12.9.1 13.0.2 13.1.1 13.2.1 13.3.0"),
+    ("22.04", "13.0.2 13.1.1 13.2.1 13.3.0", NVIDIA_TAGS_LATER),
+    (
+        "24.04",
+        "12.5.1 12.6.0 12.6.1 12.6.2 12.6.3 12.8.0 12.8.1 12.9.0 12.9.1 13.0.0",
+        NVIDIA_TAGS,
+    ),
+    ("24.04", "13.0.2 13.1.1 13.2.1 13.3.0", NVIDIA_TAGS_LATER),
 )
 
-CUDA_GCC = (
-    # highest CUDA release that the line speaks of, highest gcc that its nvcc accepts
-    ("8.0", 5),
-    ("9.1", 6),
-    ("10.0", 7),
-    ("10.2", 8),
-    ("11.0", 9),
-    ("11.4", 10),
-    ("11.8", 11),
-    ("12.3", 12),
-    ("12.6", 13),
-    ("12.9", 14),
-    ("13.2", 15),
-)
+LISTED_TO = "13.0.0"
+"""The newest CUDA that NVIDIA_TAGS speaks of: nobody checked which images of later ones there are."""
 
-CUDA_ARCH = (
-    # architecture, first and last CUDA release whose nvcc makes code for it
-    ("3.5", "7.0", "11.8"),
-    ("3.7", "7.0", "11.8"),
-    ("5.0", "7.0", "12.9"),
-    ("5.2", "7.0", "12.9"),
-    ("6.0", "8.0", "12.9"),
-    ("6.1", "8.0", "12.9"),
-    ("7.0", "9.0", "12.9"),
-    ("7.5", "10.0", None),
-    ("8.0", "11.0", None),
-    ("8.6", "11.1", None),
-    ("8.9", "11.8", None),
-    ("9.0", "12.0", None),
-    ("10.0", "12.8", None),
-    ("10.3", "12.9", None),
-    ("12.0", "12.8", None),
-    ("12.1", "12.9", None),
-)
+CUDA_ARCH = {entry.key: entry for entry in entries.load("cuda-arch")}
+"""By release of CUDA, the architectures that its nvcc makes code for."""
 
-NVCC_WHEELS = ("13.0", "13.1", "13.2")
+CUDA_GCC = {entry.key: entry for entry in entries.load("cuda-gcc")}
+"""By release of CUDA, the newest gcc that its nvcc accepts."""
+
+NVCC_WHEELS = tuple(entries.load("nvcc-wheels")[0].value)
 """CUDA releases whose whole compiler NVIDIA has on the package index; wheels before 13 lack parts of it."""
 
 DRIVER_FLOOR = (("11", 450), ("12", 525), ("13", 580))
@@ -196,13 +159,14 @@ def distribution(os: str) -> Distribution | None:
 
 
 def nvidia_tags(os: str) -> tuple[str, ...]:
-    """The releases of CUDA that NVIDIA made a devel image of on this release of Ubuntu."""
-    return tuple(dict(NVIDIA_IMAGES).get(os.removeprefix("ubuntu-"), "").split())
+    """The releases of CUDA that NVIDIA made a devel image of on this release of Ubuntu, in their order."""
+    return tuple(tag for ubuntu, tags, _ in NVIDIA_IMAGES if f"ubuntu-{ubuntu}" == os for tag in tags.split())
 
 
 def nvidia_tag(os: str, cuda: str) -> str | None:
-    """The image's own release of the CUDA that a row names, which may leave parts out: 11.8 -> 11.8.0."""
-    return next((tag for tag in nvidia_tags(os) if tag == cuda or tag.startswith(cuda + ".")), None)
+    """The newest image of the CUDA that a row names, which may leave parts out: 11.8 -> 11.8.0."""
+    fitting = [tag for tag in nvidia_tags(os) if tag == cuda or tag.startswith(cuda + ".")]
+    return fitting[-1] if fitting else None
 
 
 def known(os: str) -> Distribution:
@@ -223,12 +187,27 @@ def as_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdigit())
 
 
+def cuda_release(cuda: str) -> str:
+    """As the tables name it: 12.4.1 -> 12.4."""
+    return ".".join(cuda.split(".")[:2])
+
+
 def highest_gcc(cuda: str) -> int | None:
     """The newest gcc that this CUDA's nvcc accepts; None for a CUDA that the table does not know."""
-    release = as_numbers(cuda)[:2]
-    return next((gcc for upto, gcc in CUDA_GCC if release <= as_numbers(upto)), None)
+    entry = CUDA_GCC.get(cuda_release(cuda))
+    return int(entry.value) if entry else None
+
+
+def architectures() -> tuple[str, ...]:
+    """Every compute capability that some release of CUDA makes code for."""
+    found = {arch for entry in CUDA_ARCH.values() for arch in entry.value}
+    return tuple(sorted(found, key=as_numbers))
 
 
 def cuda_range(arch: str) -> tuple[str, str | None] | None:
-    """First and last CUDA release that compiles for the architecture (None: still does)."""
-    return next(((first, last) for name, first, last in CUDA_ARCH if name == arch), None)
+    """First and last CUDA release that compiles for the architecture (None: the newest still does)."""
+    releases = [release for release, entry in CUDA_ARCH.items() if arch in entry.value]
+    if not releases:
+        return None
+    newest = next(reversed(CUDA_ARCH))
+    return releases[0], None if releases[-1] == newest else releases[-1]

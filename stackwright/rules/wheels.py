@@ -1,18 +1,22 @@
-"""Which wheels the package index has of each framework, and what they were built for. Data only.
+"""Which wheels the package index has of each framework, and what they were built for.
 
-Versions are grouped by their first two numbers; a longer entry ("2.11.1") goes before a shorter one.
+The tables are written by ``build.py facts --update``; what no wheel says of itself is here, with its source.
+Versions are grouped by their first two numbers; a longer entry ("2.11.0") goes before a shorter one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from stackwright.rules.provenance import documented, read, unchecked
+from stackwright.rules import entries
+from stackwright.rules.entries import Entry
+from stackwright.rules.provenance import Provenance, documented, read, unchecked
 
-INDEX = read("the package index: files of the release, and their requirements", "2026-11-20")
+INDEX = read("the package index: files of the release, and their requirements", "2026-11-22")
 PREVIOUS = documented(
     "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu",
     "2026-11-20",
@@ -29,18 +33,22 @@ class Wheel:
     were (empty: not known). ``python`` is the first and last release with a wheel. ``nccl`` and ``cudnn``
     are those that the wheel requires from the index; empty where it finds, or holds, them in another way.
     ``cuda_needs`` and ``nccl_needs`` are what it lets others bring, as PEP 440 specifiers; empty: anything.
+    ``keras`` is what TensorFlow requires of it. ``own_cuda``: the wheel holds a CUDA runtime or an NCCL.
     """
 
     release: str
     newest: str
     python: tuple[str, str]
     cuda: str
+    fact: Provenance
     builds: tuple[str, ...] = ()
     cudnn: str = ""
     nccl: str = ""
     cuda_needs: str = ""
     nccl_needs: str = ""
-    glibc: str = "2.17"
+    glibc: str = ""
+    keras: str = ""
+    own_cuda: bool = False
 
 
 def _minor(version: str) -> str:
@@ -52,123 +60,107 @@ def _span(text: str) -> tuple[str, str]:
     return first, last
 
 
-# newest release, Python, CUDA, other builds, cuDNN and NCCL that it pins, manylinux
-TORCH_ROWS = (
-    ("1.0.1", "3.5-3.7", "9.0", "8.0 10.0", "", "", "2.17"),
-    ("1.1.0", "3.5-3.7", "9.0", "10.0", "", "", "2.17"),
-    ("1.2.0", "3.5-3.7", "10.0", "9.2", "", "", "2.17"),
-    ("1.3.1", "3.5-3.7", "10.1", "9.2 10.0", "", "", "2.17"),
-    ("1.4.0", "3.5-3.8", "10.1", "9.2", "", "", "2.17"),
-    ("1.5.1", "3.5-3.8", "10.2", "9.2 10.1", "", "", "2.17"),
-    ("1.6.0", "3.6-3.8", "10.2", "9.2 10.1", "", "", "2.17"),
-    ("1.7.1", "3.6-3.9", "10.2", "9.2 10.1 11.0", "", "", "2.17"),
-    ("1.8.1", "3.6-3.9", "10.2", "10.1 11.1", "", "", "2.17"),
-    ("1.9.1", "3.6-3.9", "10.2", "11.1", "", "", "2.17"),
-    ("1.10.2", "3.6-3.9", "10.2", "11.1 11.3", "", "", "2.17"),
-    ("1.11.0", "3.7-3.10", "10.2", "11.3 11.5", "", "", "2.17"),
-    ("1.12.1", "3.7-3.10", "10.2", "11.3 11.6", "", "", "2.17"),
-    ("1.13.1", "3.7-3.11", "11.7", "11.6", "8.5.0.96", "", "2.17"),
-    ("2.0.1", "3.8-3.11", "11.7", "11.8", "8.5.0.96", "2.14.3", "2.17"),
-    ("2.1.2", "3.8-3.11", "12.1", "11.8", "8.9.2.26", "2.18.1", "2.17"),
-    ("2.2.2", "3.8-3.12", "12.1", "11.8", "8.9.2.26", "2.19.3", "2.17"),
-    ("2.3.1", "3.8-3.12", "12.1", "11.8", "8.9.2.26", "2.20.5", "2.17"),
-    ("2.4.1", "3.8-3.12", "12.1", "11.8 12.4", "9.1.0.70", "2.20.5", "2.17"),
-    ("2.5.1", "3.9-3.13", "12.4", "11.8 12.1", "9.1.0.70", "2.21.5", "2.17"),
-    ("2.6.0", "3.9-3.13", "12.4", "11.8 12.6", "9.1.0.70", "2.21.5", "2.17"),
-    ("2.7.1", "3.9-3.13", "12.6", "11.8 12.8", "9.5.1.17", "2.26.2", "2.28"),
-    ("2.8.0", "3.9-3.13", "12.8", "12.6 12.9", "9.10.2.21", "2.27.3", "2.28"),
-    ("2.9.1", "3.10-3.14", "12.8", "12.6 13.0", "9.10.2.21", "2.27.5", "2.28"),
-    ("2.10.0", "3.10-3.14", "12.8", "", "9.10.2.21", "2.27.5", "2.28"),
-    ("2.11.0", "3.10-3.14", "13.0", "", "9.19.0.56", "2.28.9", "2.28"),
-    ("2.12.1", "3.10-3.14", "13.0", "", "9.20.0.48", "2.29.7", "2.28"),
-    ("2.13.0", "3.10-3.14", "13.0", "", "9.20.0.48", "2.29.7", "2.28"),
-    ("2.14.1", "3.10-3.14", "13.0", "", "9.24.0.43", "2.30.7", "2.28"),
-    ("2.15.0", "3.11-3.14", "13.2", "", "9.26.0.51", "2.30.7", "2.28"),
+TORCH_BUILDS = (
+    # releases, the CUDA releases of its builds with a suffix, how that is known
+    ("1.0", "8.0 10.0", PREVIOUS),
+    ("1.1", "10.0", PREVIOUS),
+    ("1.2", "9.2", PREVIOUS),
+    ("1.3", "9.2 10.0", PREVIOUS),
+    ("1.4", "9.2", PREVIOUS),
+    ("1.5", "9.2 10.1", PREVIOUS),
+    ("1.6", "9.2 10.1", PREVIOUS),
+    ("1.7", "9.2 10.1 11.0", PREVIOUS),
+    ("1.8", "10.1 11.1", PREVIOUS),
+    ("1.9", "11.1", PREVIOUS),
+    ("1.10", "11.1 11.3", PREVIOUS),
+    ("1.11", "11.3 11.5", unchecked("the build of PyTorch 1.11 for CUDA 11.5", "2026-11-20")),
+    ("1.12", "11.3 11.6", PREVIOUS),
+    ("1.13", "11.6", PREVIOUS),
+    ("2.0", "11.8", PREVIOUS),
+    ("2.1", "11.8", LATER_BUILDS),
+    ("2.2", "11.8", LATER_BUILDS),
+    ("2.3", "11.8", LATER_BUILDS),
+    ("2.4", "11.8 12.4", LATER_BUILDS),
+    ("2.5", "11.8 12.1", LATER_BUILDS),
+    ("2.6", "11.8 12.6", LATER_BUILDS),
+    ("2.7", "11.8 12.8", LATER_BUILDS),
+    ("2.8", "12.6 12.9", LATER_BUILDS),
+    ("2.9", "12.6 13.0", LATER_BUILDS),
 )
 
-TORCH = tuple(
-    Wheel(
-        release=_minor(newest),
-        newest=newest,
-        python=_span(python),
-        cuda=cuda,
-        builds=tuple(builds.split()),
-        cudnn=cudnn,
-        nccl=nccl,
-        cuda_needs=f"=={cuda}" if cudnn else "",
-        nccl_needs=f"=={nccl}" if nccl else "",
-        glibc=glibc,
+BUILD_FACTS = {release: fact for release, _, fact in TORCH_BUILDS}
+
+TENSORFLOW_TESTED = (
+    # releases whose wheel says less of itself: the CUDA and the cuDNN that they were tested with (TESTED)
+    ("1.12", "9.0", "7"),
+    ("1.13", "10.0", "7.4"),
+    ("1.15", "10.0", "7.4"),
+    ("2.0", "10.0", "7.4"),
+    ("2.2", "10.1", "7.6"),
+)
+
+
+def _torch(release: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    builds = next((builds for minor, builds, _ in TORCH_BUILDS if minor == release), "")
+    cudnn, nccl = value["cudnn"], value["nccl"]
+    return {
+        **value,
+        "builds": tuple(builds.split()),
+        "cuda_needs": f"=={value['cuda']}" if cudnn else "",
+        "nccl_needs": f"=={nccl}" if nccl else "",
+    }
+
+
+def _tensorflow(release: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    tested = next(((cuda, cudnn) for minor, cuda, cudnn in TENSORFLOW_TESTED if minor == release), None)
+    return {**value, "cuda": tested[0], "cudnn": tested[1]} if tested else dict(value)
+
+
+def _mxnet(release: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    builds = tuple(value["builds"])
+    return {"python": value["python"], "builds": builds, "cuda": builds[-1]}
+
+
+DESCRIBE = {"torch": _torch, "tensorflow": _tensorflow, "mxnet": _mxnet}
+
+
+def _table(name: str) -> tuple[Wheel, ...]:
+    """The newest of each minor release stands for it; an older one has an entry where it differs."""
+    found: list[Wheel] = []
+    minors: dict[str, list[Entry]] = {}
+    for entry in entries.load(name):
+        minors.setdefault(_minor(entry.key), []).append(entry)
+    for minor, releases in minors.items():
+        last = releases[-1]
+        found += [_wheel(name, one, one.key) for one in releases if one.value != last.value]
+        found.append(_wheel(name, last, minor))
+    return tuple(found)
+
+
+def _wheel(name: str, entry: Entry, release: str) -> Wheel:
+    value = DESCRIBE[name](_minor(entry.key), entry.value)
+    return Wheel(
+        **{**value, "python": _span(value["python"])}, release=release, newest=entry.key, fact=entry.fact
     )
-    for newest, python, cuda, builds, cudnn, nccl, glibc in TORCH_ROWS
-)
 
-# releases, newest of them, Python, CUDA and cuDNN that it was tested with, CUDA and NCCL that it takes from
-# the index, manylinux. From 2.14 on `tensorflow[and-cuda]` requires them.
-TENSORFLOW_ROWS = (
-    ("1.12", "1.12.3", "3.5-3.6", "9.0", "7", "", "", "2.17"),
-    ("1.13", "1.13.2", "3.5-3.7", "10.0", "7.4", "", "", "2.17"),
-    ("1.14", "1.14.0", "3.5-3.7", "10.0", "7.4", "", "", "2.17"),
-    ("1.15", "1.15.5", "3.5-3.7", "10.0", "7.4", "", "", "2.17"),
-    ("2.0", "2.0.4", "3.5-3.7", "10.0", "7.4", "", "", "2.17"),
-    ("2.1", "2.1.4", "3.5-3.7", "10.1", "7.6", "", "", "2.17"),
-    ("2.2", "2.2.3", "3.5-3.8", "10.1", "7.6", "", "", "2.17"),
-    ("2.3", "2.3.4", "3.5-3.8", "10.1", "7.6", "", "", "2.17"),
-    ("2.4", "2.4.4", "3.6-3.8", "11.0", "8.0", "", "", "2.17"),
-    ("2.5", "2.5.3", "3.6-3.9", "11.2", "8.1", "", "", "2.17"),
-    ("2.6", "2.6.5", "3.6-3.9", "11.2", "8.1", "", "", "2.17"),
-    ("2.7", "2.7.4", "3.7-3.9", "11.2", "8.1", "", "", "2.17"),
-    ("2.8", "2.8.4", "3.7-3.10", "11.2", "8.1", "", "", "2.17"),
-    ("2.9", "2.9.3", "3.7-3.10", "11.2", "8.1", "", "", "2.17"),
-    ("2.10", "2.10.1", "3.7-3.10", "11.2", "8.1", "", "", "2.17"),
-    ("2.11.1", "2.11.1", "3.8-3.10", "11.2", "8.1", "", "", "2.17"),
-    ("2.11", "2.11.0", "3.7-3.10", "11.2", "8.1", "", "", "2.17"),
-    ("2.12", "2.12.1", "3.8-3.11", "11.8", "8.6", "", "", "2.17"),
-    ("2.13", "2.13.1", "3.8-3.11", "11.8", "8.6", "", "", "2.17"),
-    ("2.14", "2.14.1", "3.9-3.11", "11.8", "8.7", "==11.8", "==2.16.5", "2.17"),
-    ("2.15", "2.15.1", "3.9-3.11", "12.2", "8.9", "==12.2", "==2.16.5", "2.17"),
-    ("2.16", "2.16.2", "3.9-3.12", "12.3", "8.9", "==12.3", "==2.19.3", "2.17"),
-    ("2.17", "2.17.1", "3.9-3.12", "12.3", "8.9", "==12.3", "==2.19.3", "2.17"),
-    ("2.18", "2.18.1", "3.9-3.12", "12.5", "9.3", "==12.5", "==2.21.5", "2.17"),
-    ("2.19", "2.19.1", "3.9-3.12", "12.5", "9.3", "==12.5", "==2.23.4", "2.17"),
-    ("2.20", "2.20.0", "3.9-3.13", "12.5", "9", ">=12.5,<13", "", "2.17"),
-    ("2.21", "2.21.0", "3.10-3.13", "12.5", "9", ">=12.5,<13", ">=2.27.7", "2.27"),
-)
 
-TENSORFLOW = tuple(
-    Wheel(
-        release=release,
-        newest=newest,
-        python=_span(python),
-        cuda=cuda,
-        cudnn=cudnn,
-        cuda_needs=cuda_needs,
-        nccl_needs=nccl_needs,
-        glibc=glibc,
-    )
-    for release, newest, python, cuda, cudnn, cuda_needs, nccl_needs, glibc in TENSORFLOW_ROWS
-)
+TORCH = _table("torch")
+TENSORFLOW = _table("tensorflow")
+"""From 2.14 on ``tensorflow[and-cuda]`` requires CUDA's libraries; before 2.1 it is tensorflow-gpu."""
+MXNET = _table("mxnet")
 
-# newest release, Python with a numpy that is old enough, the CUDA releases: one package name each
-# (mxnet-cu112 is the wheel for 11.2)
-MXNET_ROWS = (
-    ("1.4.1", "3.5-3.8", "8.0 9.0 9.2 10.0 10.1"),
-    ("1.5.1.post0", "3.5-3.8", "9.0 9.2 10.0 10.1"),
-    ("1.6.0.post0", "3.5-3.8", "9.0 9.2 10.1 10.2"),
-    ("1.7.0.post0", "3.5-3.8", "10.1 10.2"),
-    ("1.8.0.post0", "3.6-3.11", "10.0 10.1 10.2 11.0 11.2"),
-    ("1.9.1", "3.6-3.11", "10.1 10.2 11.0 11.2"),
-)
 
-MXNET = tuple(
-    Wheel(
-        release=_minor(newest),
-        newest=newest,
-        python=_span(python),
-        cuda=builds.split()[-1],
-        builds=tuple(builds.split()),
-    )
-    for newest, python, builds in MXNET_ROWS
-)
+def releases(name: str) -> tuple[str, ...]:
+    """Every release of a framework, or of a library of CUDA by its package, that the index has."""
+    if name in DESCRIBE:
+        return tuple(entry.key for entry in entries.load(name))
+    return next((tuple(entry.value) for entry in entries.load("libraries") if entry.key == name), ())
+
+
+def newest(table: Iterable[Wheel]) -> tuple[str, ...]:
+    """The newest release of each minor one: what is worth proposing."""
+    return tuple(one.newest for one in table if one.release == _minor(one.newest))
+
 
 MXNET_NUMPY = "1.24"
 """MXNet uses ``numpy.bool``, which numpy 1.24 took away; the last numpy before it has wheels to 3.11."""
@@ -183,10 +175,6 @@ NUMPY = (
 
 MXNET_HEADERS = ("1.5.1", "1.6.0", "1.7.0", "1.7.0.post1")
 """These wheels lack the MKLDNN headers that Horovod's extension includes."""
-
-TORCH_OWN_CUDA = "2.0"
-"""Before it, PyTorch's wheel holds a CUDA runtime and an NCCL of its own beside those of the index: in 1.13.1
-torch/lib/libcudart-e409450e.so.11.0, and NCCL within libtorch_cuda.so."""
 
 FIRST_CUDA = "11.0"
 """The first release whose libraries the index has as wheels (nvidia-…-cu11)."""

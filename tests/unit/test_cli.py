@@ -57,7 +57,7 @@ def test_a_row_that_cannot_work_is_listed_with_rule_clash_source_and_nearest(
     assert code == 0
     assert rejection["rule"] == "cuda-gcc"
     assert rejection["clash"] == [{"field": "cuda", "value": "12.4"}, {"field": "gcc", "value": "14"}]
-    assert rejection["source"].startswith("spack")
+    assert rejection["source"].startswith("nvidia-cuda-nvcc-cu12 12.4")
     assert rejection["nearest"] == "gcc 13 instead of 14"
 
 

@@ -115,7 +115,7 @@ def test_what_uv_refused_is_a_refusal_here_too() -> None:
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("mpi=mpich", {"mpi": Mpi(flavour="mpich", version="4.2")}),
+        ("mpi=mpich", {"mpi": Mpi(flavour="mpich", version="4.2.1")}),
         ("mpi=mpich4.0", {"mpi": Mpi(flavour="mpich", version="4.0")}),
         ("torch=", {"torch": None}),
         ("gpu_arch=8.0,9.0", {"gpu_arch": ("8.0", "9.0")}),

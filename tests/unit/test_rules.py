@@ -82,7 +82,7 @@ OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tensorflow-wheels", {"tensorflow": "2.12.0"}),
     ("horovod", {"torch": "2.0.1", "horovod": "0.27.0"}),
     ("nvidia-image", {"torch": "2.0.1", "cuda": "11.0", "os": "ubuntu-22.04", "python": "3.10"}),
-    ("mxnet-python", {"mxnet": "1.5.1.post0", "python": "3.9", "cuda": "10.1"}),
+    ("mxnet-python", {"mxnet": "1.4.1", "cuda": "10.1"}),
     ("mxnet-headers", {"mxnet": "1.6.0", "cuda": "10.2", "gcc": "7"}),
     ("framework-pins", {"tensorflow": "2.19.1", "torch": "2.7.1", "python": "3.9"}),
     ("tensorflow-cuda", {"tensorflow": "2.3.4", "cuda": "11.8"}),
