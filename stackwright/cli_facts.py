@@ -29,15 +29,14 @@ if TYPE_CHECKING:
 @click.option("--report", type=PATH, help="also write the comparison as a page (Markdown)")
 @json_option
 @click.pass_obj
-def facts_command(
-    app: App, groups: tuple[str, ...], check: bool, update: bool, report: Path | None, form: str
-) -> None:
+def facts_command(app: App, /, groups: tuple[str, ...], report: Path | None, form: str, **to: bool) -> None:
     """Show how the rules' tables were obtained, or compare them with their primary sources.
 
     --check asks the package index and the mirrors, fetches each compiler of CUDA (about 0.6 GB the first
     time; what was read is kept in the folder of --out) and exits with 16 if an entry differs. An entry
     whose source cannot be reached from here is reported and is no difference.
     """
+    check, update = to["check"], to["update"]
     if check and update:
         raise UsageError("--check and --update exclude each other", hint="--check first")
     if report and not check:
@@ -103,10 +102,10 @@ def _compare(app: App, groups: tuple[str, ...], *, update: bool, report: Path | 
         for path in readers.write(compare.updated(known, answers, today)):
             app.say(f"written: {path}")
         return
-    _judge(compared)
+    judge(compared)
 
 
-def _judge(compared: tuple[Compared, ...]) -> None:
+def judge(compared: tuple[Compared, ...]) -> None:
     """The error of tables that differ. Where no source answers at all, nothing was checked."""
     from stackwright.facts.compare import Outcome
 

@@ -116,7 +116,7 @@ class AttestError(StackwrightError):
 
 class DriftError(StackwrightError):
     exit_code = 16
-    meaning = "the committed files of CI are not those that would be written"
+    meaning = "committed files are not those that would be written: of CI, or tables of facts"
 
 
 class NodesError(StackwrightError):

@@ -51,9 +51,10 @@ def compare(tables: Tables, answers: Iterable[Answer]) -> tuple[Compared, ...]:
     said = tuple(answers)
     known = {(table, entry.key): entry for table, entries in tables.items() for entry in entries}
     lines = [_compared(known.get((answer.table, answer.key)), answer) for answer in said]
-    unreachable = {answer.table: answer.why for answer in said if answer.why}
+    away = dict.fromkeys(tables.keys() - {answer.table for answer in said}, "no source was asked")
+    away |= {answer.table: answer.why for answer in said if answer.why}
     asked = {(answer.table, answer.key) for answer in said}
-    rest = (_unanswered(place[0], entry, unreachable) for place, entry in known.items() if place not in asked)
+    rest = (_unanswered(place[0], entry, away) for place, entry in known.items() if place not in asked)
     return tuple(sorted((*lines, *rest), key=lambda line: (line.table, order(line.key))))
 
 
@@ -67,13 +68,14 @@ def _compared(entry: Entry | None, answer: Answer) -> Compared:
     return Compared(table=answer.table, key=answer.key, outcome=outcome, had=had, found=found, source=source)
 
 
-def _unanswered(table: str, entry: Entry, unreachable: Mapping[str, str]) -> Compared:
+def _unanswered(table: str, entry: Entry, away: Mapping[str, str]) -> Compared:
     """An entry from a document has no source to ask. One that was read is gone, if its table was asked."""
-    gone = entry.fact.how is How.READ and table not in unreachable
-    source = unreachable.get(table, "") if entry.fact.how is How.READ else str(entry.fact)
+    was_read = entry.fact.how is How.READ
+    gone = was_read and table not in away
+    source = away[table] if was_read and not gone else str(entry.fact)
     return Compared(
         table=table, key=entry.key, outcome=Outcome.GONE if gone else Outcome.CANNOT,
-        had=_text(entry.value), found="", source=source or str(entry.fact),
+        had=_text(entry.value), found="", source=source,
     )  # fmt: skip
 
 

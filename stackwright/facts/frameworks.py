@@ -21,25 +21,28 @@ from stackwright.errors import SiteError
 from stackwright.facts import index, web
 from stackwright.facts.index import Wheel
 from stackwright.facts.means import Answer, Means, Question, ask_all
+from stackwright.rules.releases import PACKAGES
 from stackwright.rules.wheels import MXNET_NUMPY
 
 Entry = dict[str, Any]
+
+CODE = re.compile(rb"(?:sm|compute)_\d{2,3}(?: (?:sm|compute)_\d{2,3})+")
+"""As torch.cuda.get_arch_list() has it: of a flag that the build left in the library since 1.7."""
 
 OWN_CUDA = re.compile(r"torch/lib/lib(cudart|nccl)[^/]*\.so[^/]*")
 MXNET_PROJECTS = ("mxnet-cu80", "mxnet-cu90", "mxnet-cu91", "mxnet-cu92", "mxnet-cu100", "mxnet-cu101",
                   "mxnet-cu102", "mxnet-cu110", "mxnet-cu112")  # fmt: skip
 """All that apache/mxnet, tools/pip/setup.py, made wheels of."""
 
-LIBRARIES = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu11",
-             "nvidia-cudnn-cu12", "nvidia-cudnn-cu13")  # fmt: skip
-
 
 def read(means: Means) -> Iterator[Answer]:
-    yield from _project(means, "torch", "torch", _torch, since="1.0")
-    yield from _project(means, "tensorflow", "tensorflow-gpu", _tensorflow, since="1.12", before="2.1")
-    yield from _project(means, "tensorflow", "tensorflow", _tensorflow, since="2.1")
+    yield from _project(means, "torch", "torch", torch_wheel, since="1.0")
+    yield from _project(means, "tensorflow", "tensorflow-gpu", tensorflow_wheel, since="1.12", before="2.1")
+    yield from _project(means, "tensorflow", "tensorflow", tensorflow_wheel, since="2.1")
     yield from _mxnet(means)
-    yield from ask_all([("libraries", name, partial(_released, means, name)) for name in LIBRARIES])
+    yield from ask_all(
+        ("releases", package, partial(_released, means, package, since)) for _, package, since in PACKAGES
+    )
 
 
 def _project(
@@ -72,7 +75,9 @@ def _described(
     pythons = index.pythons(files)
     named = [one for one in files if pythons[-1] in index.pythons([one])]
     wheel = named[-1]
-    value = means.once(wheel.sha256, describe.__name__, lambda: describe(web.archive(wheel.url, wheel.size)))
+    value = means.once(
+        wheel.sha256, f"_{describe.__name__}", lambda: describe(web.archive(wheel.url, wheel.size))
+    )
     entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(files)}
     return entry | value, f"the package index: {project} {wheel.version}"
 
@@ -80,27 +85,32 @@ def _described(
 # -- PyTorch and TensorFlow ---------------------------------------------------------------------------
 
 
-def _torch(wheel: ZipFile) -> Entry:
+def torch_wheel(wheel: ZipFile) -> Entry:
     needs, names = _requirements(wheel), wheel.namelist()
+    flags = CODE.findall(web.member(wheel, "torch/lib/libtorch_python.so"))
+    if len(set(flags)) > 1:
+        raise SiteError("libtorch_python.so names more than one list of architectures")
     noted = _assigned(web.member(wheel, "torch/version.py").decode(), "cuda")
     return {
         "cuda": _minor(noted) if isinstance(noted, str) else "",
         "cudnn": _pinned(needs, "nvidia-cudnn"),
         "nccl": _pinned(needs, "nvidia-nccl"),
         "own_cuda": any(OWN_CUDA.fullmatch(name) for name in names),
+        "code": flags[0].decode() if flags else "",
     }
 
 
-def _tensorflow(wheel: ZipFile) -> Entry:
+def tensorflow_wheel(wheel: ZipFile) -> Entry:
     needs = _requirements(wheel)
     place = next((name for name in wheel.namelist() if name.endswith("/python/platform/build_info.py")), None)
     text = web.member(wheel, place).decode() if place else ""
-    noted = _build_info(text)
+    noted = build_info(text)
     return {
         "cuda": _minor(str(noted.get("cuda_version", ""))),
         "cudnn": _pinned(needs, "nvidia-cudnn") or str(noted.get("cudnn_version", "")),
         "cuda_needs": _needed(needs, "nvidia-cuda-runtime", minor=True),
         "nccl_needs": _needed(needs, "nvidia-nccl"),
+        "code": " ".join(map(str, noted.get("cuda_compute_capabilities") or ())),
         "keras": str(next((one.specifier for one in needs if one.name == "keras"), "")),
     }
 
@@ -160,7 +170,7 @@ def _assigned(source: str, name: str) -> object:
     return None
 
 
-def _build_info(source: str) -> Mapping[str, object]:
+def build_info(source: str) -> Mapping[str, Any]:
     """TensorFlow's note on its build: a dictionary since 2.3, or names with a value each before."""
     for node in ast.walk(_parsed(source)):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "OrderedDict" and node.args:
@@ -223,6 +233,6 @@ def _numpy(wheel: ZipFile) -> str:
     return str(next((one.specifier for one in _requirements(wheel) if one.name == "numpy"), ""))
 
 
-def _released(means: Means, project: str) -> tuple[list[str], str]:
-    found = index.by_version(means.wheels(project))
-    return [str(version) for version in found], f"the package index: {project}"
+def _released(means: Means, package: str, since: str) -> tuple[list[str], str]:
+    found = index.by_version(means.wheels(package))
+    return [str(version) for version in found if version >= Version(since)], f"the package index: {package}"

@@ -63,7 +63,7 @@ def _of_project(means: Means, project: str) -> Iterator[Answer]:
     try:
         wheels = means.wheels(project)
     except SiteError as error:
-        yield Answer(table="cuda-arch", key=project, why=error.cause)
+        yield from (Answer(table=table, key=project, why=error.cause) for table in ("cuda-arch", "cuda-gcc"))
         return
     newest = {f"{wheel.version.major}.{wheel.version.minor}": wheel for wheel in wheels}
     for release, wheel in newest.items():

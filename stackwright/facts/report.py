@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from stackwright.facts.compare import Compared, Outcome, Tables
-from stackwright.rules import tables, wheels
+from stackwright.rules import CellRule, ExtraRule, LockRule, tables, wheels
 from stackwright.rules.cell import CELL_RULES
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
@@ -46,7 +47,20 @@ def _difference(line: Compared) -> str:
         return f"{_short(line.found)}; "
     if line.outcome is Outcome.GONE:
         return f"it was {_short(line.had)}; "
-    return f"{_short(line.had)} here, {_short(line.found)} there; " if line.differs else ""
+    had, found = _different(line.had, line.found) if line.differs else ("", "")
+    return f"{_short(had)} here, {_short(found)} there; " if line.differs else ""
+
+
+def _different(had: str, found: str) -> tuple[str, str]:
+    """Of values with names, those that differ alone."""
+    one, other = json.loads(had), json.loads(found)
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return had, found
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    return (
+        json.dumps({name: one.get(name) for name in names}),
+        json.dumps({name: other.get(name) for name in names}),
+    )
 
 
 def _short(text: str) -> str:
@@ -108,7 +122,8 @@ def _escaped(text: str) -> str:
 
 def from_documents() -> tuple[Provenance, ...]:
     """The facts of rules and of tables in the code that are not read by a program."""
-    rules = (rule.fact for rule in (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES))
+    every: tuple[CellRule | LockRule | ExtraRule, ...] = (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES)
+    rules = (rule.fact for rule in every)
     rows = (row[2] for row in (*tables.NVIDIA_IMAGES, *wheels.TORCH_BUILDS))
     facts = dict.fromkeys((*rules, *rows, wheels.TESTED, tables.NVIDIA_COMPAT))
     return tuple(fact for fact in facts if fact.how is not How.READ)

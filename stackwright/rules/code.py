@@ -13,6 +13,7 @@ from stackwright.model import Cell
 from stackwright.rules import About, Answer, CellRule, Clash, Said
 from stackwright.rules.provenance import Provenance, read
 from stackwright.rules.tables import as_numbers
+from stackwright.rules.wheels import TENSORFLOW, TORCH, Wheel, wheel
 
 TORCH_WHEELS = read(
     "the package index: the architectures that libtorch_python.so names, as torch.cuda.get_arch_list() "
@@ -22,28 +23,6 @@ TORCH_WHEELS = read(
 TENSORFLOW_WHEELS = read(
     "the package index: cuda_compute_capabilities in tensorflow/python/platform/build_info.py", "2026-11-22"
 )
-
-TORCH = (
-    # from which release on, what its wheel on the package index holds
-    ("1.7", "sm_37 sm_50 sm_60 sm_70 sm_75"),
-    ("1.8", "sm_37 sm_50 sm_60 sm_70"),
-    ("1.13", "sm_37 sm_50 sm_60 sm_70 sm_75 sm_80 sm_86"),
-    ("2.1", "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90"),
-    ("2.8", "sm_70 sm_75 sm_80 sm_86 sm_90 sm_100 sm_120"),
-    ("2.11", "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120"),
-)
-TORCH_END = "2.16"
-"""The first release whose wheel was not read."""
-
-TENSORFLOW = (
-    # the same; here compute_80 is machine code for 8.0 and PTX: tensorflow, configure.py
-    ("2.3", "sm_35 sm_37 sm_52 sm_60 sm_61 compute_70"),
-    ("2.4", "sm_35 sm_50 sm_60 sm_70 sm_75 compute_80"),
-    ("2.15", "sm_50 sm_60 sm_70 sm_75 compute_80"),
-    ("2.16", "sm_50 sm_60 sm_70 sm_80 compute_90"),
-    ("2.17", "sm_60 sm_70 sm_80 sm_89 compute_90"),
-)
-TENSORFLOW_END = "2.22"
 
 ON_CHIP = ("5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
 """GPUs of Tegra chips: only code that was made for one of them runs there (CUDA C++ Programming Guide)."""
@@ -71,18 +50,16 @@ def _same_chip(made_for: tuple[int, ...], gpu: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """``ptx_is_both``: an entry compute_80 stands for machine code too."""
+    """``ptx_is_both``: an entry compute_80 stands for machine code too (tensorflow, configure.py)."""
 
-    rows: tuple[tuple[str, str], ...]
-    end: str
+    wheels: tuple[Wheel, ...]
     ptx_is_both: bool
     fact: Provenance
 
     def entries(self, version: str) -> str | None:
-        """What the wheel of a release names; None for a wheel that was not read."""
-        release = as_numbers(version)[:2]
-        known = [entries for since, entries in self.rows if as_numbers(since) <= release]
-        return known[-1] if known and release < as_numbers(self.end) and "+" not in version else None
+        """What the wheel of a release names; None for a wheel that was not read, or names nothing."""
+        found = wheel(self.wheels, version) if "+" not in version else None
+        return (found.code or None) if found else None
 
     def code(self, version: str) -> Code | None:
         entries = self.entries(version)
@@ -100,8 +77,8 @@ def _numbers(entry: str) -> tuple[int, ...]:
 
 
 TABLES = {
-    "torch": Table(rows=TORCH, end=TORCH_END, ptx_is_both=False, fact=TORCH_WHEELS),
-    "tensorflow": Table(rows=TENSORFLOW, end=TENSORFLOW_END, ptx_is_both=True, fact=TENSORFLOW_WHEELS),
+    "torch": Table(wheels=TORCH, ptx_is_both=False, fact=TORCH_WHEELS),
+    "tensorflow": Table(wheels=TENSORFLOW, ptx_is_both=True, fact=TENSORFLOW_WHEELS),
 }
 
 

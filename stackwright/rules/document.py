@@ -58,15 +58,15 @@ def _tables() -> Iterable[str]:
     yield "## PyTorch's wheels\n"
     yield _entries(
         "torch",
-        ("release", "Python", "CUDA", "cuDNN", "NCCL", "manylinux", "holds CUDA"),
-        _values("python", "cuda", "cudnn", "nccl", "glibc", "own_cuda"),
+        ("release", "Python", "CUDA", "cuDNN", "NCCL", "manylinux", "holds CUDA", "GPU code"),
+        _values("python", "cuda", "cudnn", "nccl", "glibc", "own_cuda", "code"),
     )
     yield _table(("releases", "builds for other releases of CUDA", "source"), wheels.TORCH_BUILDS)
     yield "## TensorFlow's wheels\n"
     yield _entries(
         "tensorflow",
-        ("release", "Python", "CUDA", "cuDNN", "takes CUDA", "takes NCCL", "Keras", "manylinux"),
-        _values("python", "cuda", "cudnn", "cuda_needs", "nccl_needs", "keras", "glibc"),
+        ("release", "Python", "CUDA", "cuDNN", "takes CUDA", "takes NCCL", "Keras", "manylinux", "GPU code"),
+        _values("python", "cuda", "cudnn", "cuda_needs", "nccl_needs", "keras", "glibc", "code"),
     )
     yield f"Source: {wheels.TESTED}.\n"
     yield _table(("releases", "tested with CUDA", "with cuDNN"), wheels.TENSORFLOW_TESTED)
@@ -76,8 +76,8 @@ def _tables() -> Iterable[str]:
         ("release", "CUDA", "Python of its numpy", "numpy"),
         lambda value: (" ".join(value["builds"]), value["python"], value["numpy"]),
     )
-    yield "## Libraries of CUDA on the index\n"
-    yield _entries("libraries", ("package", "releases"), lambda value: (" ".join(value),))
+    yield "## Releases on the index\n"
+    yield _entries("releases", ("package", "releases"), lambda value: (" ".join(value),))
     yield "## C++ standards\n"
     yield _table(("framework", "from", "C++", "source"), horovod.STANDARDS)
     yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), horovod.COMPILERS)

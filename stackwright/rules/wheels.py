@@ -34,6 +34,7 @@ class Wheel:
     are those that the wheel requires from the index; empty where it finds, or holds, them in another way.
     ``cuda_needs`` and ``nccl_needs`` are what it lets others bring, as PEP 440 specifiers; empty: anything.
     ``keras`` is what TensorFlow requires of it. ``own_cuda``: the wheel holds a CUDA runtime or an NCCL.
+    ``code`` is what the wheel holds for GPUs, as rules/code.py reads it; empty: it does not say.
     """
 
     release: str
@@ -49,6 +50,7 @@ class Wheel:
     glibc: str = ""
     keras: str = ""
     own_cuda: bool = False
+    code: str = ""
 
 
 def _minor(version: str) -> str:
@@ -148,13 +150,6 @@ TORCH = _table("torch")
 TENSORFLOW = _table("tensorflow")
 """From 2.14 on ``tensorflow[and-cuda]`` requires CUDA's libraries; before 2.1 it is tensorflow-gpu."""
 MXNET = _table("mxnet")
-
-
-def releases(name: str) -> tuple[str, ...]:
-    """Every release of a framework, or of a library of CUDA by its package, that the index has."""
-    if name in DESCRIBE:
-        return tuple(entry.key for entry in entries.load(name))
-    return next((tuple(entry.value) for entry in entries.load("libraries") if entry.key == name), ())
 
 
 def newest(table: Iterable[Wheel]) -> tuple[str, ...]:
