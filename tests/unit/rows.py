@@ -12,6 +12,8 @@ from stackwright.model import Cell, Lock, Mpi, Package, Stack
 ROOT = Path(__file__).parents[2]
 SERIES = patches.load_series(ROOT / "patches" / "horovod")
 SOURCES = render.Sources.load(ROOT, SERIES)
+ALWAYS = tuple(patch.file for patch in SERIES.patches if not patch.when)
+"""The patches that every row has."""
 LOCK = lock.read(ROOT / "locks" / "cuda12-torch.txt")
 
 CELL = Cell(
