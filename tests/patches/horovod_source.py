@@ -8,8 +8,9 @@ import platform
 import shutil
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from stackwright import host
 from stackwright.patches import Patch, Series
@@ -17,6 +18,9 @@ from stackwright.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "out" / "cache"
+
+Imported = Callable[[str], Any]
+"""Returns a module of Horovod by its name below `horovod.`"""
 
 
 def archive(runner: Runner, series: Series) -> Path:
