@@ -87,7 +87,7 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
         if planned.rows:
             out.print(output.plan_table(planned, states))
         for rejection in planned.rejections:
-            out.print(output.rejection_text(rejection, app.project.matrix.name))
+            out.print(output.rejection_text(rejection, app.project.matrix.name), soft_wrap=True)
         out.print(output.summary_line(planned))
     if options["strict"] or not planned.rows:
         refuse(planned)
@@ -130,12 +130,12 @@ def explain_command(app: App, row: str | None, settings: Words, form: str) -> No
 
     Without ROW it is the first row of the matrix. Exits with 5 if a rule refuses. Needs no network.
     """
-    from stackwright import explain, lock, output
+    from stackwright import explain, lock, output, setting
 
     base = app.cells((row,) if row else (), ())[0]
     path = app.project.lock_path(base)
     answer = explain.explain(
-        base, explain.question(base, settings), lock.read(path) if path.exists() else None
+        base, setting.question(base, settings), lock.read(path) if path.exists() else None
     )
     if form == "json":
         print_json(output.explanation_document(answer))

@@ -159,6 +159,7 @@ class Rejection:
     rows that can.
 
     ``how`` and ``when`` are those of the fact that the rule rests on, as in rules/provenance.py.
+    ``settings`` are what ``--set`` takes to make the nearest row of this one.
     """
 
     id: str
@@ -170,6 +171,7 @@ class Rejection:
     line: int = 0
     how: str = "read"
     when: str = ""
+    settings: tuple[str, ...] = ()
     verdict: Literal["refused", "not known", "not locked"] = "refused"
 
 

@@ -81,6 +81,11 @@ def _contents(stack: Stack) -> tuple[str, ...]:
     )
 
 
+def set_line(settings: tuple[str, ...]) -> str:
+    """Options that can be pasted behind ``explain ROW``."""
+    return " ".join(f"--set {one}" for one in settings)
+
+
 HEADINGS = {"refused": "cannot work", "not known": "is not known to work", "not locked": "is not locked"}
 
 
@@ -91,13 +96,17 @@ def rejection_text(rejection: Rejection, matrix: str) -> Text:
     refused = rejection.verdict == "refused"
     text.append(f"{rejection.id} {HEADINGS[rejection.verdict]}", style="bold red")
     text.append(f"  ({matrix}:{rejection.line})\n")
-    lines = (
+    lines = [
         ("rule", rejection.rule),
         ("clash", clash),
         ("why", rejection.reason),
         ("source", rejection.source),
         ("nearest" if refused else "next", rejection.nearest or "none was found"),
-    )
+    ]
+    if rejection.settings:
+        other = "" if matrix == "matrix.yaml" else f"--matrix {matrix} "
+        command = f"./build.py {other}explain {rejection.id} {set_line(rejection.settings)}"
+        lines.append(("try", command))
     for name, value in lines:
         text.append(f"  {name:8}", style="dim")
         text.append(f"{value}\n")
@@ -131,7 +140,10 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict,
         "cause": cause.rule if cause else "",
         "rules": rules,
-        "nearest": [{"kept": way.kept, "changes": list(way.changes)} for way in explanation.ways],
+        "nearest": [
+            {"kept": way.kept, "changes": list(way.changes), "settings": list(way.settings)}
+            for way in explanation.ways
+        ],
         "advice": [{"then": one.then, "source": one.source} for one in explanation.advice],
     }
 
@@ -170,6 +182,8 @@ def explanation_text(explanation: Explanation) -> Text:
     for way in explanation.ways:
         text.append(f"  nearest, {way.kept}: ", style="bold")
         text.append("; ".join(way.changes) + "\n")
+        if way.settings:
+            text.append(f"    {set_line(way.settings)}\n")
     for advice in explanation.advice:
         text.append(f"  {advice.then} ")
         text.append(f"({advice.source})\n", style="dim")

@@ -9,7 +9,7 @@ from typing import get_args, get_type_hints
 
 from pydantic import ValidationError
 
-from stackwright import schema
+from stackwright import schema, unsupported
 from stackwright.document import Mapping, Node, Scalar, at, short, wrong
 from stackwright.errors import MatrixError
 from stackwright.matrix import Mark
@@ -105,8 +105,15 @@ def _words(kind: str, loc: Loc, node: Node) -> tuple[str, str]:
     if kind == "too_long":
         return f"{key!r} has more than {schema.MAX_PATTERNS} entries", "one glob takes many rows: '*cuda12*'"
     if isinstance(node, Scalar) and node.kind == "string" and kind in {"notation", "literal_error"}:
-        return f"{short(node.text)} is not a value for {key!r}", _right_value(key, node.text)
+        return _wrong_value(key, node.text)
     return _wrong_type(kind, key, loc, node)
+
+
+def _wrong_value(key: str, text: str) -> tuple[str, str]:
+    entry = unsupported.value(key.partition(".")[0], text)
+    if entry:
+        return f"{short(text)} is not supported for {key!r}: {entry.why}", entry.instead
+    return f"{short(text)} is not a value for {key!r}", _right_value(key, text)
 
 
 def _unknown_key(key: str, parents: list[str]) -> tuple[str, str]:
@@ -120,8 +127,15 @@ def _unknown_key(key: str, parents: list[str]) -> tuple[str, str]:
     if parents[-1] in CLOSED:
         inside = CLOSED[parents[-1]]
         return f"{cause} in {parents[-1]!r}", near(key, inside) or f"write {parents[-1]}: {HOW[parents[-1]]}"
+    return _unknown_field(key, parents, cause)
+
+
+def _unknown_field(key: str, parents: list[str], cause: str) -> tuple[str, str]:
     if key == "id":
         return f"{cause} in {parents[0]!r}", "only rows of 'include' have an id"
+    entry = unsupported.name(key)
+    if entry:
+        return f"there is no field {short(key)}: {entry.why}", entry.instead
     known = (*FIELDS, "id") if parents[0] == "include" else FIELDS
     return f"{cause} in {parents[0]!r}", near(key, known) or f"the fields are {', '.join(known)}"
 

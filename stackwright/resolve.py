@@ -10,10 +10,10 @@ from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
 from stackwright.patches import Series
 from stackwright.providers import PROVIDERS
 from stackwright.rules import CellRule, Clash, LockRule, Said, fact_of, tables, weigh
-from stackwright.rules.cell import CELL_RULES, cuda_of, first_clash, first_unknown, gcc_of
+from stackwright.rules.cell import cuda_of, first_clash, first_unknown, gcc_of
 from stackwright.rules.lock import LOCK_RULES, brought
-from stackwright.rules.near import changes, nearest
 from stackwright.suite import upstream
+from stackwright.ways import nearest_way
 
 PACKAGE_OF = {"torch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet-cu112", "keras": "keras"}
 
@@ -23,8 +23,9 @@ def check(cell: Cell) -> Rejection | None:
     clash = first_clash(cell)
     if clash is None:
         return None
-    near = nearest(cell, CELL_RULES)
-    return _reject(cell, *clash, "; ".join(changes(cell, near.cell)) if near else "")
+    way = nearest_way(cell)
+    rejection = _reject(cell, *clash, "; ".join(way.changes) if way else "")
+    return replace(rejection, settings=way.settings) if way else rejection
 
 
 def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:

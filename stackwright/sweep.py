@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from stackwright.expand import excluded, text_of
 from stackwright.matrix import Matrix
 from stackwright.model import Cell, Mpi
 from stackwright.rules import About, Answer, CellRule, Clash, Said, horovod, tables
-from stackwright.rules.near import KNOWN, MIND
+from stackwright.rules.near import COST, KNOWN
 from stackwright.rules.partial import Partial
 from stackwright.rules.provenance import read
 
@@ -67,7 +67,26 @@ def sweep(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Sweep:
     )
 
 
-ORDER = {field: place for place, field in enumerate(MIND)}
+def left(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Iterator[Cell]:
+    """The cells that no rule refuses, each made."""
+    ordered = tuple(sorted(axes, key=lambda axis: ORDER.get(axis.field, len(ORDER))))
+    fields = [axis.field for axis in ordered]
+    partial = Partial(rest, fields, rules)
+
+    def go(values: list[Any]) -> Iterator[Cell]:
+        for value in ordered[len(values)].values:
+            values.append(value)
+            if partial.clash(values) is None:
+                if len(values) < len(ordered):
+                    yield from go(values)
+                else:
+                    yield replace(rest, **dict(zip(fields, values, strict=True)))
+            values.pop()
+
+    return go([])
+
+
+ORDER = {field: place for place, field in enumerate(COST)}
 """What others hang on is chosen first, as in the search for the nearest row."""
 
 ANY = Cell(

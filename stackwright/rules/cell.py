@@ -28,6 +28,11 @@ def first_unknown(cell: Cell) -> tuple[CellRule, Clash] | None:
     return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Said.UNKNOWN), None)
 
 
+def refuses(cell: Cell) -> bool:
+    """Whether a rule refuses the cell, or does not know a value of it."""
+    return any(weigh(*found, cell.allow) in (Said.REFUSES, Said.UNKNOWN) for found in clashes(cell))
+
+
 def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:
     """Every rule whose values clash: those that refuse, those that warn and those that are allowed."""
     for rule in CELL_RULES:
@@ -36,4 +41,4 @@ def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:
             yield rule, answer
 
 
-__all__ = ["CELL_RULES", "clashes", "cuda_of", "first_clash", "first_unknown", "gcc_of"]
+__all__ = ["CELL_RULES", "clashes", "cuda_of", "first_clash", "first_unknown", "gcc_of", "refuses"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 
@@ -19,8 +20,13 @@ TABLES = {"torch": wheels.TORCH, "tensorflow": wheels.TENSORFLOW, "mxnet": wheel
 def _wheel(cell: Cell, name: str) -> tuple[str, Wheel] | None:
     """The version that the row names and its entry in the tables; None where either is missing."""
     version = getattr(cell, name)
-    found = wheel(TABLES[name], version) if version else None
+    found = _entry(name, version) if version else None
     return (version, found) if found else None
+
+
+@lru_cache(maxsize=1000)
+def _entry(name: str, version: str) -> Wheel | None:
+    return wheel(TABLES[name], version)
 
 
 def built_for(cell: Cell, name: str) -> str | None:

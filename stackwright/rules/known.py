@@ -16,7 +16,7 @@ from stackwright.rules.compiler import CUDA, cuda_of
 from stackwright.rules.provenance import read
 from stackwright.rules.releases import RELEASES, RELEASES_READ
 from stackwright.rules.tables import as_numbers
-from stackwright.rules.wheels import TENSORFLOW, TORCH, wheel
+from stackwright.rules.wheels import TENSORFLOW, TORCH, build, wheel
 
 KNOWN = {
     field: tuple(one for name, _, releases in RELEASES if name == field for one in releases.split())
@@ -44,22 +44,42 @@ def _framework(name: str) -> Callable[[Cell], Answer]:
             known = MXNET
         if version in known:
             return Said.FITS
-        newest = max(known)
-        if version.local and Version(version.public) in VERSIONS[name]:
-            where = "PyTorch's own index" if name == "torch" else "another index"
-            reason = (
-                f"the build +{version.local} is on {where} ({version.local}), which the tables were not read "
-                f"from; the package index has {name} {version.public}"
-            )
-        elif version.is_prerelease:
-            reason = f"{name} {written} is a build for testing; the last release is {newest}"
-        else:
-            reason = (
-                f"the package index had no {name} {written} on {RELEASES_READ.when}; its newest is {newest}"
-            )
-        return _unknown(name, written, reason)
+        return _absent(name, written, version, known)
 
     return ask
+
+
+def _absent(name: str, written: str, version: Version, known: frozenset[Version]) -> Clash:
+    """Why the package index does not have a release, and where it is."""
+    newest, suffix = max(known), version.local or ""
+    if suffix.startswith(("rocm", "cpu", "xpu")):
+        reason = f"the build +{suffix} has no code for NVIDIA's GPUs; the images are for these alone"
+        return Clash(values=((name, written),), reason=reason)
+    if version.is_prerelease:
+        reason = (
+            f"{name} {written} is a nightly or a test build: its index keeps it for some weeks, so that no "
+            f"lock of it lasts; the last release is {newest}"
+        )
+    elif suffix and Version(version.public) in known:
+        reason = (
+            f"the build +{suffix} is not on the package index but on PyTorch's own, in "
+            f"its folder whl/{suffix}: a site that names it as extra-index-url can lock the row; "
+            f"{_of_the_index(written)}"
+        )
+    else:
+        when = RELEASES_READ.when
+        reason = f"the package index had no {name} {written} on {when}; its newest is {newest}"
+    return _unknown(name, written, reason)
+
+
+def _of_the_index(written: str) -> str:
+    """The release whose wheel on the package index is for the same CUDA as a +cuNNN build."""
+    cuda, public = build(written), written.partition("+")[0]
+    same = [entry.newest for entry in TORCH if entry.cuda == cuda]
+    own = wheel(TORCH, public)
+    if same:
+        return f"on the package index torch {same[-1]} is for CUDA {cuda}"
+    return f"the package index has {public} for CUDA {own.cuda if own else 'an unknown release'}"
 
 
 def _library(name: str) -> Callable[[Cell], Answer]:

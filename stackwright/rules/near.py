@@ -1,35 +1,38 @@
-"""The nearest row that works: the fewest changes first, and among those the ones that people mind least."""
+"""The nearest row that works: the fewest changes first, and among those the cheapest ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from stackwright.model import Cell, Mpi
-from stackwright.rules import CellRule, Said, horovod, tables, wheels
-from stackwright.rules.compiler import cuda_arch
-from stackwright.rules.partial import Partial
+from stackwright.rules import CellRule, Said, compiler, horovod, tables, weigh, wheels
+from stackwright.rules.code import TABLES
+from stackwright.rules.search import Choices, Rules, Search
 from stackwright.rules.tables import as_numbers
 
-MIND = {
+COST = {
     "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4,
     "horovod": 2.5, "torch": 3.1, "tensorflow": 3.2, "mxnet": 3.3, "keras": 1.5, "cudnn": 1.5,
     "gpu_arch": 1.2,
 }  # fmt: skip
-"""How little people like to give way in a field. The search chooses in this order: what others hang on
-first. What is not here is never changed."""
+"""Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
+depend on first. A field that is not here is never changed."""
+
+CHANGE = 100.0
+"""Cost of every change: more than all fields cost together, so that the fewest changes win."""
+
+CHOSEN = 10_000.0
+"""More for a field that a person chose, so that all others are changed first."""
 
 DROPPABLE = ("torch", "tensorflow", "mxnet")
 
 DROPPED = 3.0
-"""Minded more, where a framework is left out instead of changed."""
+"""More for leaving out a framework than for changing it."""
 
 STEP = 0.02
-"""Minded more for each release further away."""
-
-Choices = list[tuple[Any, float]]
-"""Values of a field, each with how much it is minded; the first is the present one, at no cost."""
+"""More for each release further away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,60 +44,53 @@ class Near:
     asked: int
 
 
-def nearest(cell: Cell, rules: tuple[CellRule, ...], *, keep: frozenset[str] = frozenset()) -> Near | None:
-    """Exact: with no change, then with one, and so on; of equally many, the ones that are minded least.
+def nearest(
+    cell: Cell,
+    rules: tuple[CellRule, ...],
+    *,
+    keep: frozenset[str] = frozenset(),
+    chosen: frozenset[str] = frozenset(),
+) -> Near | None:
+    """Exact: the fewest changes to what was ``chosen``, then the fewest changes, then the cheapest ones.
 
     ``keep`` names fields that must not become empty, such as frameworks that a person needs.
     """
-    choices = [_choices(cell, field, field in keep) for field in MIND]
-    search = _Search(Partial(cell, tuple(MIND), rules), choices)
-    for most in range(len(MIND) + 1):
-        search.go([], 0.0, most)
-        if search.best:
-            found = replace(cell, **dict(zip(MIND, search.best, strict=True)))
-            return Near(cell=found, visited=search.visited, asked=search.partial.asked)
-    return None
+    asked = _rules(rules, cell.allow)
+    before = asked.asked
+    choices = [_choices(field, getattr(cell, field), field in keep, field in chosen) for field in COST]
+    search = Search(cell, choices, asked)
+    found = search.best()
+    return Near(cell=found, visited=search.visited, asked=asked.asked - before) if found else None
 
 
-class _Search:
-    """Depth first, with at most so many changes; keeps the cheapest row that is found."""
-
-    def __init__(self, partial: Partial, choices: list[Choices]) -> None:
-        self.partial, self.choices = partial, choices
-        self.visited = 0
-        self.best: tuple[Any, ...] = ()
-        self._cost = float("inf")
-
-    def go(self, values: list[Any], cost: float, changes_left: int) -> None:
-        if len(values) == len(self.choices):
-            self.best, self._cost = tuple(values), cost
-            return
-        for place, (value, more) in enumerate(self.choices[len(values)]):
-            if (place and not changes_left) or cost + more >= self._cost:
-                continue
-            values.append(value)
-            self.visited += 1
-            if self.partial.clash(values) is None:
-                self.go(values, cost + more, changes_left - bool(place))
-            values.pop()
+def _rules(rules: tuple[CellRule, ...], allowed: tuple[str, ...]) -> Rules:
+    """The same object for the same rules, so that the rows of a plan share its answers."""
+    key = (tuple(map(id, rules)), allowed)
+    if key not in PREPARED:
+        while len(PREPARED) >= MOST_PREPARED:
+            del PREPARED[next(iter(PREPARED))]
+        PREPARED[key] = (rules, Rules(tuple(COST), rules, allowed))
+    return PREPARED[key][1]
 
 
-def _choices(cell: Cell, field: str, kept: bool) -> Choices:
-    present = getattr(cell, field)
-    others = [value for value in _others(cell, field, present) if value is not None or not kept]
-    return [
-        (present, 0.0),
-        *(
-            (value, MIND[field] + STEP * further + (DROPPED if value is None and field in DROPPABLE else 0))
-            for further, value in enumerate(others)
-        ),
-    ]
+MOST_PREPARED = 4
+PREPARED: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[tuple[CellRule, ...], Rules]] = {}
+"""Keeps the rules alive as well, so that no other rule can get one of their ids."""
 
 
-def _others(cell: Cell, field: str, present: Any) -> list[Any]:
+@lru_cache(maxsize=1000)
+def _choices(field: str, present: Any, kept: bool, chosen: bool) -> Choices:
+    others = [value for value in _others(field, present) if value is not None or not kept]
+    least = CHANGE + COST[field] + (CHOSEN if chosen else 0)
+    dropped = DROPPED if field in DROPPABLE else 0
+    costs = (least + STEP * further + (0 if value else dropped) for further, value in enumerate(others))
+    return tuple(sorted(((present, 0.0), *zip(others, costs, strict=True)), key=lambda choice: choice[1]))
+
+
+def _others(field: str, present: Any) -> list[Any]:
     """What the tables know for a field, without the present value and the closest to it first."""
     if field == "gpu_arch":
-        return list(_supported(cell))
+        return [arches for arches in _supported(present) if arches != present]
     if field == "mpi":
         versions = dict.fromkeys(getattr(d, present.flavour) for d in tables.DISTRIBUTIONS)
         return [Mpi(flavour=present.flavour, version=one) for one in versions if one != present.version]
@@ -108,19 +104,38 @@ def _others(cell: Cell, field: str, present: Any) -> list[Any]:
     return [others[index] for index in ranked] + ([None] if field in DROPPABLE else [])
 
 
-def _supported(cell: Cell) -> Iterator[tuple[str, ...]]:
-    """The row's architectures as far as each release of CUDA makes code for them; 8.0 if for none."""
-    seen = {cell.gpu_arch}
-    for cuda in (cell.cuda, *KNOWN["cuda"]):
-        kept = tuple(
-            arch
-            for arch in cell.gpu_arch
-            if cuda_arch(replace(cell, cuda=cuda, gpu_arch=(arch,))) is Said.FITS
-        )
-        for one in (kept, ("8.0",)):
-            if one and one not in seen:
-                seen.add(one)
-                yield one
+@lru_cache(maxsize=1000)
+def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The row's architectures as far as a release of CUDA and the wheels have code for them, most first; 8.0
+    where they have it for none."""
+    probe = ANY_CUDA
+    by_cuda = {
+        frozenset(arch for arch in arches if _said(replace(probe, cuda=cuda, gpu_arch=(arch,))) is Said.FITS)
+        for cuda in KNOWN["cuda"]
+    }
+    by_wheel = [
+        {frozenset(arches)}
+        | {
+            frozenset(arch for arch in arches if code.runs(arch) is not Said.REFUSES)
+            for entry in table.wheels
+            if (code := table.code(entry.newest))
+        }
+        for table in TABLES.values()
+    ]
+    both = {cuda & one & other for cuda in by_cuda for one in by_wheel[0] for other in by_wheel[1]}
+    kept = (tuple(arch for arch in arches if arch in some) for some in both)
+    ordered = sorted((some for some in kept if some and some != arches), key=lambda some: (-len(some), some))
+    return tuple(dict.fromkeys((*ordered, ("8.0",))))
+
+
+def _said(cell: Cell) -> Said:
+    return weigh(CUDA_ARCH, CUDA_ARCH.ask(cell))
+
+
+CUDA_ARCH = next(rule for rule in compiler.RULES if rule.name == "cuda-arch")
+ANY_CUDA = Cell(
+    id="any", provider="nvidia", os="", python="", horovod="", mpi=Mpi(flavour="openmpi", version="")
+)
 
 
 def _releases(*groups: tuple[str, ...]) -> tuple[str, ...]:
@@ -142,21 +157,3 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "mxnet": wheels.newest(wheels.MXNET),
 }
 """Every value that the tables know, in order."""
-
-
-def changes(old: Cell, new: Cell) -> tuple[str, ...]:
-    """In words: "gcc 13 instead of 14"."""
-    return tuple(
-        f"{name} {shown(getattr(new, name))} instead of {shown(getattr(old, name))}"
-        for name in ("provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi", "torch", "tensorflow",
-                     "mxnet", "keras", "gpu_arch")
-        if getattr(old, name) != getattr(new, name)
-    )  # fmt: skip
-
-
-def shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return "[" + ", ".join(map(str, value)) + "]"
-    if isinstance(value, Mpi):
-        return value.version
-    return "none" if value is None else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from stackwright.rules import entries
@@ -182,6 +183,7 @@ def gcc_release(gcc: str) -> str:
     return f"{major}.{rest.split('.')[0]}" if int(major) < 5 and rest else major
 
 
+@lru_cache(maxsize=10_000)
 def as_numbers(version: str) -> tuple[int, ...]:
     """The numeric head of a version, for comparing releases: "12.4" -> (12, 4)."""
     return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdigit())

@@ -17,14 +17,15 @@ from stackwright import lock, render, suite
 from stackwright.checks import declared, static
 from stackwright.engines import docker
 from stackwright.errors import LockError, SiteError
-from stackwright.explain import Question, explain
+from stackwright.explain import explain
 from stackwright.host import Site
 from stackwright.model import Package, Stack
 from stackwright.project import Project, cells
 from stackwright.providers import PROVIDERS, Means, nvidia
 from stackwright.resolve import resolve
-from stackwright.rules.near import changes
+from stackwright.rules.change import changes
 from stackwright.runner import Completed
+from stackwright.setting import Question
 
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.nvidia.yaml", out=ROOT / "out")
 ROWS = {cell.id: cell for cell in cells(PROJECT)}

@@ -14,9 +14,10 @@ from stackwright.model import Cell, Mpi, Rejection, Stack
 from stackwright.resolve import check, nccl_code, resolve, suggest
 from stackwright.rules import CellRule, Clash, Rule, Said, horovod, weigh
 from stackwright.rules.cell import CELL_RULES, first_clash
+from stackwright.rules.change import changes
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
-from stackwright.rules.near import KNOWN, changes, nearest
+from stackwright.rules.near import KNOWN, nearest
 from stackwright.suite import upstream
 
 CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -27,7 +28,7 @@ CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("python-os", {"python": "3.12"}, "python 3.13 instead of 3.12"),
     ("gcc-os", {"gcc": "11"}, "gcc 12 instead of 11"),
     ("cuda-os", {"cuda": "12.6"}, "cuda 12.4 instead of 12.6"),
-    ("mpi-os", {"mpi": Mpi(flavour="openmpi", version="4.1")}, "mpi 5.0.7 instead of 4.1"),
+    ("mpi-os", {"mpi": Mpi(flavour="openmpi", version="4.1")}, "mpi openmpi 5.0.7 instead of openmpi 4.1"),
     ("os", {"os": "ubuntu-22.04"}, "os debian-13 instead of ubuntu-22.04"),
     ("os", {"provider": "nvidia"}, "provider debian instead of nvidia"),
     ("frameworks", {"torch": None}, "torch 2.10.0 instead of none"),
@@ -119,11 +120,11 @@ LOCK_CASES: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
 UNKNOWN_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("torch-release", {"torch": "99.0"}, "had no torch 99.0"),
     ("torch-release", {"torch": "2.6.1"}, "had no torch 2.6.1"),
-    ("torch-release", {"torch": "2.6.0+cu126"}, "on PyTorch's own index (cu126)"),
+    ("torch-release", {"torch": "2.6.0+cu126"}, "folder whl/cu126"),
     (
         "torch-release",
         {"torch": "2.16.0.dev20261101+cu130"},
-        "a build for testing; the last release is 2.15.0",
+        "a nightly or a test build",
     ),
     ("tensorflow-release", {"tensorflow": "2.20.9", "torch": None}, "had no tensorflow 2.20.9"),
     ("mxnet-release", {"mxnet": "13", "torch": None}, "had no mxnet 13"),

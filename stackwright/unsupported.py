@@ -1,0 +1,91 @@
+"""Real values that this release does not support: why, and the nearest way. Data, and one look-up.
+
+Without an entry here such a value gets a suggestion by its spelling, which helps nobody who meant it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+X86 = "images are for x86-64: their base, their wheels and Horovod's compiler flags (AVX2) are of it"
+AMD = "images are for NVIDIA GPUs: Horovod is compiled with nvcc and linked against NCCL"
+PACKAGES = (
+    "the base of an image is made from Debian's or Ubuntu's packages; the host may run another distribution, "
+    "because a container shares no more than its kernel and its driver"
+)
+USE_DEBIAN = "write os: debian-12 or debian-13, and leave the host as it is"
+MPICH_ABI = "it has the ABI of MPICH, so that the site's library can take the place of MPICH's in an image"
+USE_MPICH = 'write mpi: {flavour: mpich, version: "4.2"}, as in the row cuda12-mpich'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """``field`` is a field of a row, or empty where ``pattern`` is the name of a field that there is not."""
+
+    field: str
+    pattern: str
+    why: str
+    instead: str
+
+
+def _entry(field: str, pattern: str, why: str, instead: str) -> Entry:
+    return Entry(field=field, pattern=pattern, why=why, instead=instead)
+
+
+ENTRIES = (
+    _entry("", "arch|architecture|platform|cpu", X86, "leave it out, and run the row on x86-64 nodes"),
+    _entry("", "rocm|hip|miopen|rccl", AMD, "leave it out; gpu_arch names the NVIDIA GPUs"),
+    _entry("", "jax|jaxlib|paddle|paddlepaddle", "Horovod has no extension for it",
+           "a row has torch, tensorflow or mxnet"),
+    _entry("", "ubuntu|debian|distribution", "the distribution is the field os", "write os=debian-13"),
+    _entry("", "pytorch", "PyTorch is the field torch", "write torch=2.8.0"),
+    _entry("", "tf", "TensorFlow is the field tensorflow", "write tensorflow=2.20.0"),
+    _entry("", "openmpi|mpich|mvapich2?|impi|intelmpi", "an MPI library is the field mpi",
+           "write it as the value of mpi: openmpi 5.0, mpich 4.2"),
+    _entry("os", r"(rocky|almalinux|alma|rhel|centos|oraclelinux|ubi|fedora|amzn|amazonlinux)[-:]?.*",
+           PACKAGES, USE_DEBIAN),
+    _entry("os", r"(sles|suse|opensuse|leap|arch|gentoo|nixos)[-:]?.*", PACKAGES, USE_DEBIAN),
+    _entry("os", r"(alpine|wolfi|chainguard)[-:]?.*",
+           "it has musl, and the wheels of the frameworks are made for glibc", "write os: debian-13"),
+    _entry("os", r"(windows|macos|darwin)[-:]?.*", "images are of Linux", "write os: debian-13"),
+    _entry("mpi", r"mvapich.*", MPICH_ABI, USE_MPICH),
+    _entry("mpi", r"(intel|impi|intelmpi|oneapi).*", MPICH_ABI, USE_MPICH),
+    _entry("mpi", r"cray.*", MPICH_ABI, USE_MPICH),
+    _entry("mpi", r"(mpt|hpe|lam|msmpi|spectrum).*", "an image takes its MPI from the distribution",
+           "write openmpi or mpich"),
+    _entry("python", r"3\.[0-9]{1,2}t", "it is the build without a global lock; the distributions "
+           "package the other one", "write the release without the t"),
+    _entry("python", r"3\.[0-9]{1,2}\.[0-9]{1,2}", "the distribution decides on the last number",
+           "write two numbers, as in 3.13; plan shows the third"),
+    _entry("python", r"pypy.*", "the wheels of the frameworks are for CPython", 'write it as in "3.13"'),
+    _entry("gpu_arch", r"gfx[0-9a-f]+", AMD, 'write the NVIDIA GPUs\' capabilities, as in "8.0"'),
+    _entry("gpu_arch", r"(sm|compute)_?[0-9]{2,3}[af]?", "a capability is written with a point, and what it "
+           "stands for is machine code for it", 'write sm_90 as "9.0" and sm_120 as "12.0"'),
+    _entry("gpu_arch", r"(?i)(v100|a100|h100|h200|b200|l4|l40s?|a10|t4)", "a capability is a number",
+           "T4 is 7.5, V100 7.0, A100 8.0, A10 8.6, L4 and L40 8.9, H100 and H200 9.0, B200 10.0"),
+    _entry("provider", r"rocm|amd", AMD, "write provider: debian"),
+    _entry("provider", r"ubuntu|ngc|conda", "it makes no base here", "write provider: debian or nvidia"),
+    _entry("torch|tensorflow|mxnet", r"nightly|dev|main|master", "a nightly build stays on "
+           "its index for some weeks, and can be in no lock that lasts", "name a release, as in 2.8.0"),
+    _entry("torch|tensorflow|mxnet", r"latest|stable|newest", "a row names a release, so that it "
+           "means the same tomorrow", "name a release, as in 2.8.0"),
+    _entry("cuda", r"(rocm|hip)-?[0-9.]*", AMD, 'write it as in "12.4"'),
+    _entry("gcc", r"(clang|llvm|icc|icx|nvhpc|nvc\+\+)-?[0-9.]*",
+           "Horovod is compiled with gcc, as the wheels were", 'write it as in "13"'),
+)  # fmt: skip
+
+
+def value(field: str, text: str) -> Entry | None:
+    """The entry about a value of a field, if there is one."""
+    about = (one for one in ENTRIES if one.field and field in one.field.split("|"))
+    return next((one for one in about if _is(one, text)), None)
+
+
+def name(name: str) -> Entry | None:
+    """The entry about the name of a field that rows do not have."""
+    return next((one for one in ENTRIES if not one.field and _is(one, name)), None)
+
+
+def _is(entry: Entry, text: str) -> bool:
+    return re.fullmatch(entry.pattern, text[:64], re.ASCII) is not None
