@@ -19,14 +19,24 @@ LIBRARY = re.compile(r"^lib(nccl|cudart|cudnn|mpi|mpich|cuda)(-[0-9a-f]+)?\.so")
 """libcudnn.so only: cuDNN 8 and later load a family of libcudnn_*.so behind it."""
 
 IMPORT = """
-import importlib, json, os, sys
+import ctypes, importlib, json, os, sys
 module = importlib.import_module(sys.argv[1])
+extension = {"path": (sys.argv[2:] or [None])[0], "error": None}
+if sys.argv[1].startswith("horovod."):
+    # Horovod prints a warning and does without an extension that is not there: init() is what it then lacks.
+    try:
+        ctypes.CDLL(extension["path"] or sys.argv[1] + " has no shared object", mode=ctypes.RTLD_GLOBAL)
+        if not hasattr(module, "init"):
+            extension["error"] = "it was imported without the extension, and has no init()"
+    except OSError as error:
+        extension["error"] = str(error)
 files = set()
 for line in open("/proc/self/maps"):
     path = line.split(None, 5)[5:]
     if path and path[0].startswith("/"):
         files.add(os.path.realpath(path[0].rstrip("\\n")))
 facts = {"file": module.__file__, "version": getattr(module, "__version__", None), "mapped": sorted(files)}
+facts["extension"] = extension
 if sys.argv[1] == "torch":
     facts["cxx11_abi"] = bool(module.compiled_with_cxx11_abi())
     facts["libraries"] = [os.path.join(os.path.dirname(module.__file__), "lib")]
@@ -43,7 +53,7 @@ FATBIN_MAGIC = 0xBA55ED50
 
 def import_alone(module):
     """Import in a fresh process; what it maps, or the last lines of why it could not."""
-    argv = [sys.executable, "-c", IMPORT, module]
+    argv = [sys.executable, "-c", IMPORT, module, *extension_files(module)]
     lent = driver.environment(module)
     environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TF_CPP_MIN_LOG_LEVEL="2", **lent)
     try:
@@ -172,6 +182,8 @@ def shared_objects(place):
 
 def extension_files(module):
     """The shared objects of a Horovod extension, found without importing it."""
+    if not module.startswith("horovod."):
+        return []
     site = [os.path.join(folder, *module.split(".")) for folder in sys.path]
     for folder in site:
         if os.path.isdir(folder):
@@ -185,7 +197,7 @@ def main(modules):
         found = import_alone(module)
         facts["modules"][module] = found
         extension = module.startswith("horovod.")
-        paths = extension_files(module) if extension else []
+        paths = extension_files(module)
         for place in found.get("libraries", ()):
             paths += shared_objects(place)
         for path in paths:

@@ -3,7 +3,7 @@
 Runs inside the image with the image's own Python and imports nothing of Stackwright. A probe that
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
-  files, system, link=MODULE,…, fabric, built=EXTENSION, collective=EXTENSION/LAUNCHER (mpi or gloo),
+  files, system, link=MODULE,…, compile, fabric, built=EXTENSION, collective=EXTENSION/LAUNCHER (mpi or gloo),
   gpu=EXTENSION/N
 """
 
@@ -20,7 +20,16 @@ import driver
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = 2
-LIMIT = {"files": 300, "system": 120, "link": 600, "fabric": 120, "built": 300, "collective": 300, "gpu": 600}
+LIMIT = {
+    "files": 300,
+    "system": 120,
+    "link": 600,
+    "compile": 120,
+    "fabric": 120,
+    "built": 300,
+    "collective": 300,
+    "gpu": 600,
+}
 """Seconds."""
 TAIL = 2000
 """Characters of output that are kept of a probe that failed."""

@@ -4,6 +4,8 @@ Runs inside the image with the image's own Python and imports nothing of Stackwr
 Usage: system.py FACTS.json
 """
 
+import ctypes
+import glob
 import json
 import os
 import platform
@@ -12,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 try:
     from importlib import metadata
@@ -19,6 +22,9 @@ except ImportError:  # before Python 3.8
     metadata = None
 
 PROGRAMS = ("gcc", "g++", "mpirun", "sshd", "ssh", "tini", "nvcc", "horovodrun", "ucx_info", "ibv_devinfo")
+ABSENT = 127
+TAIL = 1000
+"""Characters that are kept of what a program said that failed."""
 SBIN = "/usr/sbin:/sbin"
 """sshd is a program of root, so it is not on the path of the default user."""
 
@@ -78,6 +84,65 @@ def compiler(program):
     return full.strip() if full else None
 
 
+SOURCE = """
+#include <Python.h>
+#include <string>
+extern "C" long answer() { return std::string("42").size() + PY_MAJOR_VERSION; }
+"""
+
+
+def ended(argv, text=None):
+    """Exit code and output of a program; ABSENT where it does not start or end."""
+    try:
+        done = subprocess.run(
+            argv, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return ABSENT, str(error)
+    return done.returncode, done.stdout.decode(errors="replace").strip()[-TAIL:]
+
+
+def failure(*argv, text=b""):
+    """The end of what a program prints if it fails; None if it ends well."""
+    code, said = ended(argv, text)
+    return "code %d: %s" % (code, said) if code else None
+
+
+def compiled():
+    """Why no extension in C++ can be compiled and loaded, as torch.compile does; None where one can."""
+    include = __import__("sysconfig").get_path("include")
+    with tempfile.TemporaryDirectory() as folder:
+        target = os.path.join(folder, "answer.so")
+        argv = ("g++", "-shared", "-fPIC", "-I", include, "-x", "c++", "-", "-o", target)
+        broken = failure(*argv, text=SOURCE.encode())
+        if broken:
+            return broken
+        try:
+            right = ctypes.CDLL(target).answer() == 5
+        except OSError as error:
+            return str(error)
+    return None if right else "the compiled function gives a wrong answer"
+
+
+def ssh():
+    """Why the client or the server does not take its configuration; None where it does.
+
+    The server is asked as whoever runs it has it: the image has no host key, so one is made.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        key = os.path.join(folder, "key")
+        unkeyed = failure("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
+        server = ("/usr/sbin/sshd", "-t", "-f", "/etc/ssh/sshd_config", "-h", key)
+        unready = unkeyed or failure(*server)
+    return {"client": failure("ssh", "-G", "node.invalid"), "server": unready}
+
+
+def init():
+    """Why tini cannot start a program; None where it can."""
+    path = shutil.which("tini", path=os.environ.get("PATH", os.defpath) + ":" + SBIN)
+    return failure(path, "-s", "--", sys.executable, "-c", "") if path else "there is no tini"
+
+
 def nvcc():
     text = output("nvcc", "--version") or output("/usr/local/cuda/bin/nvcc", "--version")
     release = re.search(r"release ([0-9.]+)", text or "")
@@ -119,7 +184,11 @@ def fabric():
         if os.path.isdir(folder):
             ucx += [name for name in os.listdir(folder) if name.startswith("libucp.so")]
     cache = output("/sbin/ldconfig", "-p") or ""
-    return {"providers": sorted(providers), "ucx": sorted(ucx), "ibverbs": "libibverbs.so.1" in cache}
+    drivers = []
+    for path in sorted(glob.glob("/etc/libibverbs.d/*.driver")):
+        drivers += re.findall(r"^driver\s+(\S+)", read(path) or "", re.M)
+    return {"providers": sorted(providers), "ucx": sorted(ucx), "ibverbs": "libibverbs.so.1" in cache,
+            "drivers": drivers}  # fmt: skip
 
 
 def main():
@@ -133,6 +202,9 @@ def main():
         "programs": {name: shutil.which(name, path=where) for name in PROGRAMS},
         "gcc": compiler("gcc"),
         "g++": compiler("g++"),
+        "compiled": compiled(),
+        "ssh": ssh(),
+        "init": init(),
         "mpirun": output("mpirun", "--version"),
         "nvcc": nvcc(),
         "environment": dict(os.environ),

@@ -95,9 +95,10 @@ def probe_image(
 
 def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
     """What probes/run.py is asked to do as the image's user."""
+    compiling = ("compile",) if "torch" in stack.modules else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
-        Tier.LINK: (f"link={','.join(modules(stack))}", "fabric"),
+        Tier.LINK: (f"link={','.join(modules(stack))}", "fabric", *compiling),
         Tier.BUILT: tuple(f"built={name}" for name in stack.extensions),
         Tier.COLLECTIVE: tuple(f"collective={run}" for run in runs(stack)),
         Tier.GPU: tuple(f"gpu={name}/{gpus}" for name in stack.extensions if gpus),

@@ -5,12 +5,15 @@ docs/checks.md lists the checks; it is made from the table below, and a unit tes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stackwright.checks import built, collective, declared, fabric, gpu, link, static
-from stackwright.checks.rule import Finding, MissingFact, Rule
+from stackwright.checks.rule import Finding, MissingFact, NotAsked, Rule
+from stackwright.credentials import redact
 from stackwright.model import Check, Outcome, Stack, Tier, Verdict
+
+NOT_ASKED = "not asked, because"
 
 RULES: tuple[Rule, ...] = (
     *static.RULES,
@@ -29,18 +32,41 @@ def rules(world: str) -> tuple[Rule, ...]:
 
 
 def verify(stack: Stack, facts: Mapping[str, Any], world: str, not_run: Mapping[Tier, str]) -> Verdict:
-    """Judge every check. Only a tier in ``not_run`` is NOT_RUN; a fact that is missing is a failure."""
-    return Verdict(world=world, checks=tuple(_check(rule, stack, facts, not_run) for rule in rules(world)))
+    """Judge every check. A fact that is missing is a failure.
+
+    NOT_RUN are those of a tier in ``not_run``, and those that need a check which failed: one cause is one
+    failure.
+    """
+    table = {rule.id: rule for rule in rules(world)}
+    made: dict[str, Check] = {}
+
+    def check(rule: Rule) -> Check:
+        if rule.id not in made:
+            needed = [check(table[name]) for name in rule.needs if name in table]
+            made[rule.id] = _check(rule, stack, facts, not_run.get(rule.tier) or _because(needed))
+        return made[rule.id]
+
+    return Verdict(world=world, checks=tuple(check(rule) for rule in table.values()))
 
 
-def _check(rule: Rule, stack: Stack, facts: Mapping[str, Any], not_run: Mapping[Tier, str]) -> Check:
-    if rule.tier in not_run:
-        outcome, detail = Outcome.NOT_RUN, not_run[rule.tier]
-    else:
-        found = _judge(rule, stack, facts)
-        outcome = Outcome.FAILED if found.problems else Outcome.PASSED
-        detail = "; ".join(found.problems) or found.seen
-    return Check(id=rule.id, tier=rule.tier, why=rule.why, outcome=outcome, detail=detail)
+def _because(needed: Iterable[Check]) -> str:
+    """Why a check is not asked, by the first of those that it needs; empty where it is to be asked."""
+    for one in needed:
+        if one.outcome is Outcome.FAILED:
+            return f"{NOT_ASKED} {one.id} failed"
+        if one.outcome is Outcome.NOT_RUN and one.detail.startswith(NOT_ASKED):
+            return one.detail
+    return ""
+
+
+def _check(rule: Rule, stack: Stack, facts: Mapping[str, Any], not_run: str) -> Check:
+    try:
+        found = Finding() if not_run else _judge(rule, stack, facts)
+    except NotAsked as reason:
+        found, not_run = Finding(), f"there is nothing to judge: {reason}"
+    outcome = Outcome.NOT_RUN if not_run else Outcome.FAILED if found.problems else Outcome.PASSED
+    detail = not_run or "; ".join(found.problems) or found.seen
+    return Check(id=rule.id, tier=rule.tier, why=rule.why, outcome=outcome, detail=redact(detail))
 
 
 def _judge(rule: Rule, stack: Stack, facts: Mapping[str, Any]) -> Finding:
@@ -60,13 +86,15 @@ def document() -> str:
         "",
         "Made from the tables in `stackwright/checks/`; a unit test keeps it so. A check passes, fails, or",
         "was not run; a check whose probe left nothing fails. *Docker only*: a SIF has no such thing.",
+        "A check is not asked where one that it needs has failed: one cause is one failure.",
         "",
-        "| check | tier | what it is for |",
-        "|---|---|---|",
+        "| check | tier | what it is for | needs |",
+        "|---|---|---|---|",
     ]
     for rule in RULES:
         only = "" if len(rule.worlds) > 1 else " *Docker only.*"
-        lines.append(f"| `{rule.id}` | {rule.tier} | {rule.why}{only} |")
+        needs = ", ".join(f"`{name}`" for name in rule.needs)
+        lines.append(f"| `{rule.id}` | {rule.tier} | {rule.why}{only} | {needs} |")
     return "\n".join(lines) + "\n"
 
 

@@ -18,16 +18,23 @@ METADATA = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
 def with_(what: str, question: str) -> Callable[[Stack, Facts], Finding]:
     def judge(stack: Stack, facts: Facts) -> Finding:
         answers = per_extension(stack, facts, question)
-        return finding(f"horovod.{name} was built without {what}" for name, yes in answers.items() if not yes)
+        return finding(_no(name, what, yes) for name, yes in answers.items() if not yes)
 
     return judge
+
+
+def _no(name: str, what: str, answer: int | None) -> str:
+    """No answer is not "no": an extension that is not there has not been asked."""
+    if answer is None:
+        return f"horovod.{name} does not say whether it was built with {what}"
+    return f"horovod.{name} was built without {what}"
 
 
 def nccl(stack: Stack, facts: Facts) -> Finding:
     problems = []
     for name, code in per_extension(stack, facts, "nccl_built").items():
         if not code:
-            problems.append(f"horovod.{name} was built without NCCL")
+            problems.append(_no(name, "NCCL", code))
         elif code != stack.nccl_code:
             problems.append(f"horovod.{name} was built with NCCL {code}, the row's is {stack.nccl_code}")
     return finding(problems, str(stack.nccl_code))
@@ -66,7 +73,8 @@ def _library(
 ) -> Callable[[Stack, Facts], Finding]:
     """A library's own answer against the row's, and the wheel that brought it against both.
 
-    A library that does not say its version without a driver is known by its wheel, if the file is still that.
+    It has to be the file that the wheel brought: what states the right version can still be another. One that
+    does not say its version without a driver is known by its wheel.
     """
 
     def judge(stack: Stack, facts: Facts) -> Finding:
@@ -78,20 +86,20 @@ def _library(
             if found is None:
                 problems.append(f"horovod.{extension} loads no {what}")
                 continue
-            wheel = (found["owner"] or "").rpartition(" ")[2]
-            row = numbers(wanted(stack))
-            if found["version"] is not None:
-                version = decode(found["version"])
-            elif found["intact"]:
-                version = numbers(wheel)
-            else:
-                problems.append(f"{found['path']} says no version, and is not the file of a wheel")
+            if not found["owner"]:
+                problems.append(f"horovod.{extension} loads {found['path']}, which no wheel brought")
                 continue
+            if not found["intact"]:
+                problems.append(f"{found['path']} is not as {found['owner']} brought it")
+                continue
+            wheel = found["owner"].rpartition(" ")[2]
+            row = numbers(wanted(stack))
+            version = numbers(wheel) if found["version"] is None else decode(found["version"])
             shown = ".".join(str(part) for part in version)
             seen.add(shown)
             if version[: len(row)] != row[: len(version)]:
                 problems.append(f"the row declares {what} {wanted(stack)}, horovod.{extension} loads {shown}")
-            if wheel and numbers(wheel)[: len(row)] != row:
+            if numbers(wheel)[: len(row)] != row:
                 problems.append(f"the row declares {what} {wanted(stack)}, the file is of {found['owner']}")
         return finding(problems, listed(sorted(seen)))
 
@@ -118,32 +126,35 @@ def nccl_version(code: int) -> tuple[int, ...]:
 
 
 B = Tier.BUILT
+IMPORTED = ("link.import", "link.origin")
 RULES = (
-    Rule(id="built.mpi", tier=B, judge=with_("MPI", "mpi_built"),
+    Rule(id="built.mpi", tier=B, needs=IMPORTED, judge=with_("MPI", "mpi_built"),
          why="mpirun and srun need Horovod with MPI; without it they start N trainings of one rank."),
-    Rule(id="built.gloo", tier=B, judge=with_("Gloo", "gloo_built"),
+    Rule(id="built.gloo", tier=B, needs=IMPORTED, judge=with_("Gloo", "gloo_built"),
          why="horovodrun without MPI and elastic training need Horovod with Gloo."),
-    Rule(id="built.nccl", tier=B, judge=nccl,
+    Rule(id="built.nccl", tier=B, needs=IMPORTED, judge=nccl,
          why="Without NCCL the GPUs exchange through main memory; with another NCCL the calls do not fit."),
-    Rule(id="built.cuda", tier=B, judge=with_("CUDA", "cuda_built"),
+    Rule(id="built.cuda", tier=B, needs=IMPORTED, judge=with_("CUDA", "cuda_built"),
          why="Horovod without CUDA copies every tensor to the CPU and back."),
-    Rule(id="built.against", tier=B, judge=against,
+    Rule(id="built.against", tier=B, needs=IMPORTED, judge=against,
          why="An extension fits only the framework version that it was compiled against."),
-    Rule(id="declared.cuda", tier=B, judge=_compiled_by("nvcc", lambda stack: stack.cuda),
+    Rule(id="declared.cuda", tier=B, needs=IMPORTED, judge=_compiled_by("nvcc", lambda stack: stack.cuda),
          why="The CUDA compiler that made Horovod's kernels is the row's."),
-    Rule(id="declared.compiler", tier=B, judge=_compiled_by("gcc", lambda stack: stack.gcc),
+    Rule(id="declared.compiler", tier=B, needs=IMPORTED, judge=_compiled_by("gcc", lambda stack: stack.gcc),
          why="The compiler that made Horovod is the one that the image ships."),
-    Rule(id="built.cpu-flags", tier=B, judge=_compiled_by("cpu_flags", lambda stack: list(tables.CPU_FLAGS)),
+    Rule(id="built.cpu-flags", tier=B, needs=IMPORTED,
+         judge=_compiled_by("cpu_flags", lambda stack: list(tables.CPU_FLAGS)),
          why="Code for the CPU that built the wheel stops with an illegal instruction on an older one."),
-    Rule(id="declared.patches", tier=B, judge=_compiled_by("patches", lambda stack: list(stack.patches)),
+    Rule(id="declared.patches", tier=B, needs=IMPORTED,
+         judge=_compiled_by("patches", lambda stack: list(stack.patches)),
          why="Horovod has the patches that the row's versions ask for, and no others."),
-    Rule(id="declared.cuda-runtime", tier=B,
+    Rule(id="declared.cuda-runtime", tier=B, needs=IMPORTED,
          judge=_library("CUDA runtime", "cudart", cuda_version, lambda stack: stack.cuda_runtime),
          why="The CUDA runtime that the extension loads is the row's."),
-    Rule(id="declared.cudnn", tier=B,
+    Rule(id="declared.cudnn", tier=B, needs=IMPORTED,
          judge=_library("cuDNN", "cudnn", cudnn_version, lambda stack: stack.cudnn),
          why="The cuDNN that the framework loads is the row's."),
-    Rule(id="declared.nccl", tier=B,
+    Rule(id="declared.nccl", tier=B, needs=IMPORTED,
          judge=_library("NCCL", "nccl", nccl_version, lambda stack: stack.nccl),
          why="The NCCL that the extension loads is the row's."),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stackwright.checks.rule import Facts, Finding, Rule, finding, take
+from stackwright.checks.rule import Facts, Finding, NotAsked, Rule, cause, finding, take
 from stackwright.model import Stack, Tier
 
 LAUNCHERS = ("mpi", "gloo")
@@ -41,20 +41,14 @@ def _errors(ranks: Sequence[Rank]) -> list[str]:
     return [f"rank {rank['rank']}: {rank['error']}" for rank in ranks if rank.get("error")]
 
 
-def each_run(
-    judge: Callable[[Sequence[Rank]], Iterator[str]], *, partial: bool = False
-) -> Callable[[Stack, Facts], Finding]:
-    """Ask one question of every run; without ranks, or after an error, there is no answer: a failure.
-
-    ``partial``: the question can be answered by a rank that failed later on.
-    """
+def each_run(judge: Callable[[Sequence[Rank]], Iterator[str]]) -> Callable[[Stack, Facts], Finding]:
+    """Ask one question of every run; without ranks, or after an error, there is no answer: a failure."""
 
     def over_runs(stack: Stack, facts: Facts) -> Finding:
         problems = []
         for run in runs(stack):
             found = _ranks(facts, run)
-            errors = [] if partial else _errors(found)
-            answers = errors or (list(judge(found)) if found else ["no rank left a result"])
+            answers = _errors(found) or (list(judge(found)) if found else ["no rank left a result"])
             problems += [f"{run}: {answer}" for answer in answers]
         return finding(problems, f"{', '.join(runs(stack))}")
 
@@ -62,23 +56,39 @@ def each_run(
 
 
 def ended(stack: Stack, facts: Facts) -> Finding:
+    """A rank that raised says why itself; else what its launcher printed says it."""
     problems = []
     for run in runs(stack):
-        document = take(facts, "collective", run)
+        document, found = take(facts, "collective", run), _ranks(facts, run)
+        errors = _errors(found)
+        problems += [f"{run}: {error}" for error in errors]
+        if errors:
+            continue
         if document.get("error") or document.get("code") != 0:
-            last = str(document.get("output", "")).strip().splitlines()[-1:]
-            problems.append(" ".join([f"{run}: {document.get('error', 'no exit code')}", *last]))
-        problems += [f"{run}: {error}" for error in _errors(_ranks(facts, run))]
+            error = document.get("error", "no exit code")
+            problems.append(f"{run}: {error}: {cause(str(document.get('output', '')))}")
+        elif len(found) != RANKS:
+            problems.append(f"{run}: {RANKS} ranks were started, and {len(found)} left a result")
     return finding(problems)
 
 
-def world(ranks: Sequence[Rank]) -> Iterator[str]:
-    numbers = [rank["rank"] for rank in ranks]
-    if numbers != list(range(RANKS)):
-        yield f"{RANKS} ranks were started, and these answered: {numbers}"
-    for rank in ranks:
-        if rank["size"] != RANKS or rank["local_size"] != RANKS:
-            yield f"rank {rank['rank']} sees {rank['size']} ranks, {rank['local_size']} of them on its node"
+def world(stack: Stack, facts: Facts) -> Finding:
+    """By all ranks that began, also those that failed later: the wrong world is what most failures are of."""
+    problems, answered = [], 0
+    for run in runs(stack):
+        found = _ranks(facts, run)
+        answered += len(found)
+        numbers = [rank["rank"] for rank in found]
+        if len(found) == RANKS and numbers != list(range(RANKS)):
+            problems.append(f"{run}: {RANKS} ranks were started, and these answered: {numbers}")
+        problems += [
+            f"{run}: rank {rank['rank']} sees {rank['size']} ranks, {rank['local_size']} of them on its node"
+            for rank in found
+            if rank["size"] != RANKS or rank["local_size"] != RANKS
+        ]
+    if not answered:
+        raise NotAsked("no rank left a result")
+    return finding(problems, f"{RANKS} ranks in each of {len(tuple(runs(stack)))} runs")
 
 
 def controller(stack: Stack, facts: Facts) -> Finding:
@@ -145,21 +155,22 @@ def learns(ranks: Sequence[Rank]) -> Iterator[str]:
 
 
 C = Tier.COLLECTIVE
+READY = ("link.import", "declared.mpi")
 RULES = (
-    Rule(id="collective.run", tier=C, judge=ended,
+    Rule(id="collective.run", tier=C, judge=ended, needs=(*READY, "collective.world"),
          why="Two ranks start, work and end, by mpirun and by horovodrun with Gloo."),
-    Rule(id="collective.world", tier=C, judge=each_run(world, partial=True),
+    Rule(id="collective.world", tier=C, judge=world, needs=READY,
          why="Both ranks belong to one world; a wrong PMI starts N worlds of one rank and says nothing."),
-    Rule(id="collective.controller", tier=C, judge=controller,
+    Rule(id="collective.controller", tier=C, judge=controller, needs=("collective.run",),
          why="The run used the controller that it was meant to prove, and not the other one."),
-    Rule(id="collective.allreduce", tier=C, judge=each_run(allreduce),
+    Rule(id="collective.allreduce", tier=C, judge=each_run(allreduce), needs=("collective.run",),
          why="Sum and average over ranks are right: gradients are made of them."),
-    Rule(id="collective.broadcast", tier=C, judge=each_run(broadcast),
+    Rule(id="collective.broadcast", tier=C, judge=each_run(broadcast), needs=("collective.run",),
          why="A broadcast from rank 1 arrives everywhere: the first weights travel so."),
-    Rule(id="collective.allgather", tier=C, judge=each_run(allgather),
+    Rule(id="collective.allgather", tier=C, judge=each_run(allgather), needs=("collective.run",),
          why="Parts of different length are gathered in the order of the ranks."),
-    Rule(id="collective.training-agrees", tier=C, judge=each_run(agrees),
+    Rule(id="collective.training-agrees", tier=C, judge=each_run(agrees), needs=("collective.run",),
          why="After training on different data both ranks hold the same weights."),
-    Rule(id="collective.training-learns", tier=C, judge=each_run(learns),
+    Rule(id="collective.training-learns", tier=C, judge=each_run(learns), needs=("collective.run",),
          why="The loss falls, so the averaged gradients arrive in the optimizer."),
 )  # fmt: skip

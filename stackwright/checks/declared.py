@@ -97,7 +97,7 @@ RULES = (
          why="The operating system is the row's."),
     Rule(id="declared.python", tier=S, judge=python,
          why="Python is the row's: an extension fits one minor release."),
-    Rule(id="declared.gcc", tier=S, judge=gcc,
+    Rule(id="declared.gcc", tier=S, judge=gcc, needs=("static.compiler",),
          why="The compilers are the row's: torch.compile builds with them."),
     Rule(id="declared.mpi", tier=S, judge=mpi,
          why="mpirun is of the row's MPI, in the row's version: two nodes must run the same."),

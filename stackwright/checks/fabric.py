@@ -66,12 +66,12 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
 
 L = Tier.LINK
 RULES = (
-    Rule(id="link.verbs", tier=L, judge=verbs,
+    Rule(id="link.verbs", tier=L, judge=verbs, needs=("static.rdma",),
          why="A provider of libibverbs that does not load is a network card that NCCL and UCX do not see."),
-    Rule(id="link.ucx", tier=L, judge=ucx,
+    Rule(id="link.ucx", tier=L, judge=ucx, needs=("static.rdma",),
          why="A module of UCX that does not load is a transport that MPI does without, and says nothing."),
     Rule(id="link.pmix", tier=L, judge=pmix,
          why="srun starts Open MPI's ranks through PMIx; without its library each is rank 0 of 1."),
-    Rule(id="link.mpi-fabric", tier=L, judge=mpi,
+    Rule(id="link.mpi-fabric", tier=L, judge=mpi, needs=("declared.mpi", "link.ucx"),
          why="MPI reaches InfiniBand through UCX; an MPI without it goes by TCP."),
 )  # fmt: skip

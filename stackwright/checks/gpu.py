@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stackwright.checks.collective import close
-from stackwright.checks.rule import Facts, Finding, Rule, finding, listed, numbers, take
+from stackwright.checks.rule import Facts, Finding, Rule, cause, finding, listed, numbers, take
 from stackwright.model import Stack, Tier
 
 
@@ -22,9 +22,8 @@ def ended(stack: Stack, facts: Facts) -> Finding:
         document = take(facts, "gpu", name)
         answered = len(document.get("ranks", ()))
         if document.get("error") or document.get("code") != 0 or answered != document.get("asked"):
-            last = str(document.get("output", "")).strip().splitlines()[-1:]
             error = document.get("error", f"{answered} ranks answered")
-            problems.append(" ".join([f"{name}: {error}", *last]))
+            problems.append(f"{name}: {error}: {cause(str(document.get('output', '')))}")
     return finding(problems)
 
 
@@ -71,12 +70,12 @@ def driver(stack: Stack, facts: Facts) -> Finding:
 
 G = Tier.GPU
 RULES = (
-    Rule(id="gpu.run", tier=G, judge=ended,
+    Rule(id="gpu.run", tier=G, judge=ended, needs=("link.import",),
          why="One rank per GPU starts, works and ends."),
-    Rule(id="gpu.allreduce", tier=G, judge=allreduce,
+    Rule(id="gpu.allreduce", tier=G, judge=allreduce, needs=("gpu.run",),
          why="NCCL adds up on the device, and the sum is right."),
-    Rule(id="gpu.kernels", tier=G, judge=kernels,
+    Rule(id="gpu.kernels", tier=G, judge=kernels, needs=("gpu.run",),
          why="The image has kernels for the GPU that it runs on."),
-    Rule(id="gpu.driver", tier=G, judge=driver,
+    Rule(id="gpu.driver", tier=G, judge=driver, needs=("gpu.run",),
          why="The driver is new enough for the image's CUDA."),
 )  # fmt: skip

@@ -11,6 +11,9 @@ from stackwright.model import Stack, Tier
 DRIVER = "libcuda.so.1"
 """Not in an image: the driver's own is given to the container when it starts."""
 MPI_LIBRARY = {"openmpi": "libmpi", "mpich": "libmpich"}
+VENV = "/opt/stack"
+OF_DISTRIBUTION = "/usr/lib/"
+"""Where the distribution's packages have libraries. /usr/local/lib comes before it on the loader's path."""
 
 
 def modules(stack: Stack) -> tuple[str, ...]:
@@ -45,10 +48,30 @@ def _extensions(stack: Stack, facts: Facts) -> dict[str, Mapping[str, Any]]:
 
 
 def imports(stack: Stack, facts: Facts) -> Finding:
-    errors = {name: take(facts, "link", "modules", name, "error") for name in modules(stack)}
+    errors = {name: _import_error(facts, name) for name in modules(stack)}
     lent = [name for name in errors if take(facts, "link", "modules", name).get("driver_lent")]
     note = f"; a driver that knows no device was lent to {listed(lent)}" if lent else ""
     return finding((f"{name}: {error}" for name, error in errors.items() if error), listed(errors) + note)
+
+
+def _import_error(facts: Facts, module: str) -> str | None:
+    """Horovod imports without its extension and says nothing: the extension has to be there and to load."""
+    error: str | None = take(facts, "link", "modules", module, "error")
+    if error is None and module.startswith("horovod."):
+        lost = take(facts, "link", "modules", module, "extension", "error")
+        return f"its extension does not load: {lost}" if lost else None
+    return error
+
+
+def origin(stack: Stack, facts: Facts) -> Finding:
+    """A second copy that is found first: on PYTHONPATH, by a .pth file, in the user's own folder."""
+    minor = ".".join(stack.python.split(".")[:2])
+    folder = f"{VENV}/lib/python{minor}/site-packages/"
+    files = {name: str(take(facts, "link", "modules", name, "file")) for name in modules(stack)}
+    return finding(
+        (f"{name} is imported from {path}" for name, path in files.items() if not path.startswith(folder)),
+        folder,
+    )
 
 
 def unresolved(stack: Stack, facts: Facts) -> Finding:
@@ -96,6 +119,18 @@ def shared(stack: Stack, facts: Facts) -> Finding:
     return finding(problems)
 
 
+def compiles(stack: Stack, facts: Facts) -> Finding:
+    """Of PyTorch: others of the frameworks bring the compiler that they use at run time."""
+    if "torch" not in stack.modules:
+        return finding((), f"{listed(stack.modules)} compile nothing with the image's gcc")
+    found = take(facts, "compile")
+    if found.get("absent"):
+        return finding((), str(found["absent"]))
+    return finding(
+        [str(found["error"])] if found["error"] else [], f"a function compiled in {found['seconds']} s"
+    )
+
+
 def abi(stack: Stack, facts: Facts) -> Finding:
     problems, seen = [], []
     for name, one in _extensions(stack, facts).items():
@@ -113,14 +148,23 @@ def abi(stack: Stack, facts: Facts) -> Finding:
 
 
 def mpi(stack: Stack, facts: Facts) -> Finding:
+    """MPICH's library is not mapped by that name everywhere; the row's MPI is what no other may be beside."""
     wanted = MPI_LIBRARY[stack.mpi.flavour]
-    problems = []
+    problems: list[str] = []
+    seen: set[str] = set()
     for name in stack.extensions:
         found = _maps(facts, f"horovod.{name}")
         maps = [library for library in MPI_LIBRARY.values() if library in found]
         if maps and maps != [wanted]:
             problems.append(f"horovod.{name} maps {' and '.join(maps)}, the row's MPI is {wanted}")
-    return finding(problems, wanted)
+            continue
+        files = found.get(wanted, [])
+        foreign = [path for path in files if not path.startswith(OF_DISTRIBUTION)]
+        problems += [f"horovod.{name} maps {path}, which is not mpirun's" for path in foreign]
+        if len(files) > 1 and not foreign:
+            problems.append(f"horovod.{name} maps {' and '.join(files)}")
+        seen.update(files)
+    return finding(problems, listed(sorted(seen)) or wanted)
 
 
 def leftover(stack: Stack, facts: Facts) -> Finding:
@@ -163,29 +207,37 @@ def frameworks(stack: Stack, facts: Facts) -> Finding:
 
 
 L = Tier.LINK
+IMPORTED = ("link.import", "link.origin")
+OURS = (*IMPORTED, "declared.cuda-runtime", "declared.cudnn", "declared.nccl")
+"""Where another file than the wheel's is loaded, that is the fault, and not that the wheel's is not."""
+
 RULES = (
-    Rule(id="link.import", tier=L, judge=imports,
-         why="Each framework and each Horovod extension can be imported on its own."),
     Rule(id="link.unresolved", tier=L, judge=unresolved,
          why="Every library that a shared object needs is in the image, but for the driver's."),
-    Rule(id="link.one-nccl", tier=L, judge=only_one("libnccl"),
+    Rule(id="link.import", tier=L, judge=imports, needs=("link.unresolved",),
+         why="Each framework and each Horovod extension can be imported on its own."),
+    Rule(id="link.origin", tier=L, judge=origin, needs=("link.import",),
+         why="A second copy of a module that is found before the row's is what trainings run with."),
+    Rule(id="link.one-nccl", tier=L, judge=only_one("libnccl"), needs=IMPORTED,
          why="Two NCCL libraries in one image do not share communicators, and hang or crash."),
-    Rule(id="link.one-cudart", tier=L, judge=only_one("libcudart"),
+    Rule(id="link.one-cudart", tier=L, judge=only_one("libcudart"), needs=IMPORTED,
          why="Two CUDA runtimes in one image do not share streams, and the second may not fit the driver."),
-    Rule(id="link.one-cudnn", tier=L, judge=only_one("libcudnn"),
+    Rule(id="link.one-cudnn", tier=L, judge=only_one("libcudnn"), needs=IMPORTED,
          why="Two cuDNN libraries mix up their parts, which are loaded by name at run time."),
-    Rule(id="link.shared", tier=L, judge=shared,
+    Rule(id="link.shared", tier=L, judge=shared, needs=IMPORTED,
          why="NCCL or the CUDA runtime linked into an extension is a second copy that no list shows."),
-    Rule(id="link.cxx-abi", tier=L, judge=abi,
+    Rule(id="link.cxx-abi", tier=L, judge=abi, needs=IMPORTED,
          why="Strings of the old and of the new C++ ABI do not fit together and corrupt memory."),
-    Rule(id="link.mpi", tier=L, judge=mpi,
+    Rule(id="link.mpi", tier=L, judge=mpi, needs=IMPORTED,
          why="The extension loads the MPI that mpirun belongs to; another starts N times rank 0 of 1."),
-    Rule(id="link.leftover-cuda", tier=L, judge=leftover,
+    Rule(id="link.leftover-cuda", tier=L, judge=leftover, needs=OURS,
          why="A second NCCL, CUDA runtime or cuDNN that nothing loads waits for a changed search path."),
     Rule(id="link.stub-path", tier=L, judge=stub,
          why="A library that searches a folder of stubs finds the stub libcuda before the driver's."),
+    Rule(id="link.compile", tier=L, judge=compiles, needs=("static.compiler", *IMPORTED),
+         why="torch.compile makes C++ and compiles it at run time; a part of gcc that is gone fails there."),
     Rule(id="declared.gpu-arch", tier=L, judge=architectures,
          why="Horovod's own kernels exist for each GPU architecture of the row."),
-    Rule(id="declared.frameworks", tier=L, judge=frameworks,
+    Rule(id="declared.frameworks", tier=L, judge=frameworks, needs=IMPORTED,
          why="Each framework that is imported has the version that the row declares."),
 )  # fmt: skip

@@ -19,6 +19,13 @@ class MissingFact(Exception):
     """A fact that a check needs is absent: the check fails, because nothing was shown."""
 
 
+class NotAsked(Exception):
+    """There is nothing to judge, for a reason that another check fails for: the check is not run.
+
+    It keeps no other from being asked: so that other is.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What one judgement came to: ``problems`` is empty when the image is right."""
@@ -32,13 +39,18 @@ Judge = Callable[[Stack, Facts], Finding]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One check. ``why`` is one plain sentence: what goes wrong for a user without it."""
+    """One check. ``why`` is one plain sentence: what goes wrong for a user without it.
+
+    ``needs`` are checks whose failure would make this one fail as well, and say nothing new: where one of
+    them failed, this one is not asked.
+    """
 
     id: str
     tier: Tier
     why: str
     judge: Judge
     worlds: frozenset[str] = EVERYWHERE
+    needs: tuple[str, ...] = ()
 
 
 def finding(problems: Iterable[str], seen: str = "") -> Finding:
@@ -55,6 +67,22 @@ def take(facts: Facts, *path: str) -> Any:
             raise MissingFact(f"the probe left no {place}" + (f": {error}" if error else ""))
         value = value[key]
     return value
+
+
+LOUD = re.compile(
+    r"(?i)\b(error|cannot|can't|could not|unable|denied|failed|no such|not found|undefined|refused|killed)\b"
+)
+"""What a line says that tells a cause."""
+EXCEPTION = re.compile(r"\s*(?:\w+\.)*\w*(?:Error|Exception|Exit)\b: \S.*")
+"""The last line of a traceback."""
+
+
+def cause(output: str) -> str:
+    """The line of a program's output that says why it failed; launchers frame it with rows of dashes."""
+    lines = [line.strip() for line in output.splitlines() if re.search(r"\w", line)]
+    raised = [line for line in lines if EXCEPTION.fullmatch(line)]
+    loud = [line for line in lines if LOUD.search(line)]
+    return next(iter((*raised[-1:], *loud[:1], *lines[-1:])), "it said nothing")
 
 
 def per_extension(stack: Stack, facts: Facts, *path: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, finding, listed, numbers, same, take
+from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, cause, finding, listed, numbers, same, take
 from stackwright.cluster import image as images
 from stackwright.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
 from stackwright.model import Stack, Tier
@@ -121,7 +121,10 @@ def user(stack: Stack, facts: Facts) -> Finding:
 
 def init(stack: Stack, facts: Facts) -> Finding:
     path = take(facts, "system", "programs", "tini")
-    return finding([] if path else ["there is no tini in the image"], str(path))
+    if not path:
+        return finding(["there is no tini in the image"])
+    broken = take(facts, "system", "init")
+    return finding([f"{path} starts no program: {cause(broken)}"] if broken else [], str(path))
 
 
 def entrypoint(stack: Stack, facts: Facts) -> Finding:
@@ -132,7 +135,14 @@ def entrypoint(stack: Stack, facts: Facts) -> Finding:
 
 def ssh(stack: Stack, facts: Facts) -> Finding:
     programs = take(facts, "system", "programs")
-    return finding(f"there is no {name}" for name in ("ssh", "sshd") if not programs[name])
+    absent = [f"there is no {name}" for name in ("ssh", "sshd") if not programs[name]]
+    refused = take(facts, "system", "ssh")
+    broken = [
+        f"{who} refuses its configuration: {cause(refused[name])}"
+        for name, who in (("client", "ssh"), ("server", "sshd"))
+        if refused[name]
+    ]
+    return finding(absent or broken, "client and server take their configuration")
 
 
 def rdma(stack: Stack, facts: Facts) -> Finding:
@@ -141,14 +151,24 @@ def rdma(stack: Stack, facts: Facts) -> Finding:
     problems += [] if fabric["providers"] else ["there is no provider of libibverbs"]
     packaged = "libucx0" not in tables.known(stack.os).lacks
     problems += [] if fabric["ucx"] or not packaged else ["there is no libucp.so (UCX)"]
+    unnamed = [name for name in fabric["providers"] if _driver(name) not in fabric["drivers"]]
+    problems += [f"/etc/libibverbs.d names no driver for {listed(unnamed)}"] if unnamed else []
     return finding(problems, f"{len(fabric['providers'])} providers")
+
+
+def _driver(provider: str) -> str:
+    """As libibverbs makes one name of the other: "mlx5" of libmlx5-rdmav34.so."""
+    return re.sub(r"^lib|-rdmav\d+\.so$", "", provider)
 
 
 def compiler(stack: Stack, facts: Facts) -> Finding:
     programs = take(facts, "system", "programs")
     problems = [f"there is no {name}" for name in ("gcc", "g++") if not programs[name]]
     problems += [] if take(facts, "system", "headers") else ["there is no Python.h"]
-    return finding(problems)
+    broken = take(facts, "system", "compiled")
+    if broken and not problems:
+        problems = [f"g++ compiles no extension: {cause(broken)}"]
+    return finding(problems, "a small extension in C++ was compiled and loaded")
 
 
 def nvcc(stack: Stack, facts: Facts) -> Finding:
@@ -298,7 +318,7 @@ RULES = (
          why="NVIDIA's runtime reads from these variables what to mount and which driver is too old."),
     Rule(id="static.oci-labels", tier=S, judge=oci_labels,
          why="Registries and scanners show these labels; the version is the head of the row's key."),
-    Rule(id="static.cluster-labels", tier=S, judge=cluster_labels,
+    Rule(id="static.cluster-labels", tier=S, judge=cluster_labels, needs=("declared.distribution",),
          why="A login node compares its MPI, PMIx, UCX, libfabric and glibc with those labels."),
     Rule(id="static.row-label", tier=S, judge=row_label,
          why="The label names the row that the image was made from."),

@@ -17,6 +17,9 @@ EXTENSION = f"{SITE}/horovod/torch/mpi_lib_v2.cpython-313-x86_64-linux-gnu.so"
 PACKAGES = {"torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0"}
 
 
+COMPILED = {"absent": None, "error": None, "seconds": 8.1}
+
+
 def stack() -> Stack:
     system = (Package(name="gcc-13", version="13.3.0-16"), Package(name="python3.13", version="3.13.5-2"))
     base = Base(os="debian-13", suite="trixie", release="13.7", date="", digest="", packages=system)
@@ -62,6 +65,7 @@ def system(row: Stack) -> dict[str, Any]:
     programs = dict.fromkeys(("gcc", "g++", "mpirun", "sshd", "ssh", "tini"), "/usr/bin/program")
     return {
         "os": {"ID": "debian", "VERSION_ID": "13", "VERSION_CODENAME": "trixie", "debian_version": "13.7"},
+        "compiled": None, "ssh": {"client": None, "server": None}, "init": None,
         "user": {"uid": 1000, "gid": 1000, "name": "train", "home": "/home/train"},
         "python": {"version": "3.13.5"}, "gcc": "13.3.0", "g++": "13.3.0", "nvcc": None, "headers": True,
         "mpirun": "mpirun (Open MPI) 5.0.7\n", "programs": programs, "row": json.dumps(declared(row)),
@@ -72,17 +76,24 @@ def system(row: Stack) -> dict[str, Any]:
         "distribution_packages": {"gcc-13": "13.3.0-16", "python3.13": "3.13.5-2", "bash": "5.2-1"},
         "python_packages": {**PACKAGES, "horovod": "0.28.1", "pip": "25.1.1"},
         "driver_library": {"reachable": [], "driver": False},
-        "fabric": {"providers": ["libmlx5-rdmav34.so"], "ucx": ["libucp.so.0"], "ibverbs": True},
+        "fabric": {
+            "providers": ["libmlx5-rdmav34.so"], "ucx": ["libucp.so.0"], "ibverbs": True, "drivers": ["mlx5"],
+        },
     }  # fmt: skip
 
 
 def link() -> dict[str, Any]:
     mapped = {"libnccl": [NCCL], "libcudart": [CUDART], "libcudnn": [CUDNN]}
+    there = {"path": EXTENSION, "error": None}
     return {
         "modules": {
-            "torch": {"error": None, "version": "2.6.0+cu124", "cxx11_abi": False, "mapped": mapped},
+            "torch": {
+                "error": None, "version": "2.6.0+cu124", "cxx11_abi": False, "mapped": mapped,
+                "file": f"{SITE}/torch/__init__.py",
+            },
             "horovod.torch": {
                 "error": None, "version": None, "mapped": {**mapped, "libmpi": ["/usr/lib/libmpi.so.40"]},
+                "file": f"{SITE}/horovod/torch/__init__.py", "extension": there,
             },
         },
         "libraries": {
@@ -161,7 +172,8 @@ def gpu() -> dict[str, Any]:
 def docker_facts(row: Stack) -> dict[str, Any]:
     image = {"Env": ["PATH=/usr/bin"], "Entrypoint": ["/usr/bin/tini", "-g", "--"], "Labels": labels(row)}
     return {
-        "files": files(), "system": system(row), "link": link(), "fabric": fabric(), "built": built(),
+        "files": files(), "system": system(row), "link": link(), "compile": COMPILED,
+        "fabric": fabric(), "built": built(),
         "collective": collective(), "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": ["RUN apt-get install gcc-13", "USER train"]},
         "layers": {"searched": ["mirror"], "layers": 3, "left": []},

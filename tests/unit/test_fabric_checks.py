@@ -61,6 +61,7 @@ def test_an_mpich_that_is_not_built_on_ucx_is_named() -> None:
     row = replace(ROW, mpi=Mpi(flavour="mpich", version="4.2.1"))
     facts = docker_facts(row)
     facts["fabric"] |= {"mpich": ["ch4:ofi"], "pmix": "no such file"}
+    facts["system"]["mpirun"] = "HYDRA build details:\n    Version:            4.2.1\n"
     details = failed(facts, row)
     assert "ch4:ofi" in details["link.mpi-fabric"]
     assert "link.pmix" not in details

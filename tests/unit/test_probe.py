@@ -20,7 +20,7 @@ ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}
 LEAVES = {
     "files": "files.json", "system": "system.json", "link": "link.json", "fabric": "fabric.json",
-    "built": "built-torch.json",
+    "built": "built-torch.json", "compile": "compile.json",
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ class Container:
         if self.writes and user == "0":
             (folder / "files.json").write_text(json.dumps(facts["files"]))
         elif self.writes:
-            for probe in ("system", "link", "fabric"):
+            for probe in ("system", "link", "compile", "fabric"):
                 (folder / f"{probe}.json").write_text(json.dumps(facts[probe]))
             (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
             for run, document in facts["collective"].items():
@@ -93,7 +93,9 @@ def test_facts_are_replaced_as_a_whole(tmp_path: Path) -> None:
 
 def test_a_container_that_does_not_start_passes_nothing(tmp_path: Path) -> None:
     tiers, failed = probe(Container(code=127, writes=False), tmp_path / "docker")
-    assert {tiers[tier] for tier in Tier if tier is not Tier.GPU} == {Outcome.FAILED}
+    assert tiers[Tier.STATIC] is Outcome.FAILED
+    assert tiers[Tier.LINK] is Outcome.FAILED
+    assert Outcome.PASSED not in tiers.values()
     assert "the probes ended with code 127 no such program" in failed["static.host-key"]
 
 
@@ -113,7 +115,7 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch", "fabric", "built=torch",
+        "system", "link=torch,horovod.torch", "fabric", "compile", "built=torch",
         "collective=torch/mpi", "collective=torch/gloo", "gpu=torch/2",
     )  # fmt: skip
     assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=torch"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from image_facts import EXTENSION, docker_facts, sif_facts, stack
 
 from stackwright.checks.built import cuda_version, cudnn_version, nccl_version
-from stackwright.checks.rule import numbers, same_release
+from stackwright.checks.rule import MissingFact, Rule, cause, numbers, same_release
 from stackwright.labels import KEY, OCI, VERSION
 from stackwright.model import Mpi, Outcome, Stack, Tier
 from stackwright.verify import RULES, document, rules, verify
@@ -44,8 +44,10 @@ def test_the_row_as_sif_passes_everything_that_a_sif_has() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_without_facts_no_check_passes(rule: Any) -> None:
     check = next(check for check in verify(ROW, {}, "docker", {}).checks if check.id == rule.id)
-    assert check.outcome is Outcome.FAILED
+    assert check.outcome is (Outcome.NOT_RUN if rule.needs else Outcome.FAILED)
     assert check.detail
+    with pytest.raises(MissingFact):
+        rule.judge(ROW, {})
 
 
 @pytest.mark.parametrize("probe", ["files", "system", "link"])
@@ -54,6 +56,163 @@ def test_a_crashed_probe_fails_its_checks_with_its_error(probe: str) -> None:
     details = failed(facts)
     assert details
     assert all("exit code 1" in detail for detail in details.values())
+
+
+def test_needs_name_checks_and_lead_to_no_circle() -> None:
+    table = {rule.id: rule for rule in RULES}
+
+    def above(rule: Rule, below: tuple[str, ...]) -> None:
+        assert rule.id not in below, below
+        for name in rule.needs:
+            above(table[name], (*below, rule.id))
+
+    for rule in RULES:
+        above(rule, ())
+
+
+def test_a_missing_library_is_one_failure_and_the_rest_is_not_asked() -> None:
+    """As it is without libmpi: nothing of Horovod works, and one check says why."""
+    facts = docker_facts(ROW)
+    facts["link"]["libraries"][EXTENSION]["unresolved"].append("libmpi.so.40")
+    facts["link"]["modules"]["horovod.torch"] = {
+        "error": "exit code 1: libmpi.so.40: cannot open shared object"
+    }
+    facts["built"]["torch"] = {"error": "exit code 1"}
+    for run in facts["collective"].values():
+        run.update(ranks=[], code=1, error="horovodrun ended", output="Gloo support has not been built.")
+    verdict = verify(ROW, facts, "docker", {})
+    assert {check.id: check.detail for check in verdict.failed} == {
+        "link.unresolved": f"{EXTENSION} needs libmpi.so.40"
+    }
+    waiting = [check for check in verdict.checks if check.outcome is Outcome.NOT_RUN]
+    assert {check.detail for check in waiting} == {"not asked, because link.unresolved failed"}
+    assert len(waiting) > 20
+    assert verdict.tier(Tier.LINK) is Outcome.FAILED
+    assert {verdict.tier(tier) for tier in (Tier.BUILT, Tier.COLLECTIVE)} == {Outcome.NOT_RUN}
+
+
+def test_a_check_is_asked_where_what_it_needs_was_not_to_run() -> None:
+    facts = docker_facts(ROW)
+    facts["built"]["torch"]["mpi_built"] = 0
+    verdict = verify(ROW, facts, "docker", {Tier.LINK: "nobody asked for it"})
+    assert {check.id for check in verdict.failed} == {"built.mpi"}
+
+
+def test_an_extension_that_horovod_did_without() -> None:
+    """Horovod prints a warning and goes on; its answers are then none, which is not "no"."""
+    facts = docker_facts(ROW)
+    facts["link"]["modules"]["horovod.torch"]["extension"]["error"] = "no shared object"
+    facts["built"]["torch"] |= dict.fromkeys(("mpi_built", "gloo_built", "nccl_built", "cuda_built"))
+    assert failed(facts) == {"link.import": "horovod.torch: its extension does not load: no shared object"}
+    facts["link"]["modules"]["horovod.torch"]["extension"]["error"] = None
+    details = failed(facts)
+    assert set(details) == {"built.mpi", "built.gloo", "built.nccl", "built.cuda"}
+    assert all("does not say whether it was built with" in detail for detail in details.values())
+
+
+OUTPUTS = (
+    (
+        "-"
+        * 76
+        + "\nIt appears that your filesystem is not writable.\nunable to create /tmp/prterun.node.0: "
+        "Permission denied\n" + "-" * 76 + "\n",
+        "unable to create /tmp/prterun.node.0: Permission denied",
+    ),
+    (
+        "Traceback (most recent call last):\n  File x\n    error()\nValueError: no rank 1\n"
+        + "=" * 40
+        + "\nkilled\n",
+        "ValueError: no rank 1",
+    ),
+    ("starting\nended\n-----\n", "ended"),
+    ("------\n", "it said nothing"),
+    ("", "it said nothing"),
+)
+
+
+@pytest.mark.parametrize(("output", "line"), OUTPUTS)
+def test_the_cause_is_shown_and_not_the_frame_around_it(output: str, line: str) -> None:
+    assert cause(output) == line
+    facts = docker_facts(ROW)
+    facts["collective"]["torch/mpi"].update(
+        ranks=[], code=1, error="mpirun ended with exit code 1", output=output
+    )
+    assert failed(facts) == {"collective.run": f"torch/mpi: mpirun ended with exit code 1: {line}"}
+
+
+@pytest.mark.parametrize("module", ["torch", "horovod.torch"])
+@pytest.mark.parametrize(
+    "folder", ["/home/train/.local/lib/python3.13/site-packages", "/srv/lib", "/opt/stack/lib"]
+)
+def test_a_module_from_elsewhere(module: str, folder: str) -> None:
+    facts = docker_facts(ROW)
+    facts["link"]["modules"][module]["file"] = f"{folder}/{module}/__init__.py"
+    assert failed(facts) == {"link.origin": f"{module} is imported from {folder}/{module}/__init__.py"}
+
+
+def mapped(facts: dict[str, Any], module: str = "horovod.torch") -> dict[str, Any]:
+    found: dict[str, Any] = facts["link"]["modules"][module]["mapped"]
+    return found
+
+
+def test_a_libmpi_that_is_not_mpirun_s() -> None:
+    facts = docker_facts(ROW)
+    mapped(facts)["libmpi"] = ["/usr/local/lib/libmpi.so.40"]
+    assert failed(facts) == {
+        "link.mpi": "horovod.torch maps /usr/local/lib/libmpi.so.40, which is not mpirun's"
+    }
+    mapped(facts)["libmpi"] = ["/usr/lib/libmpi.so.40", "/usr/lib/libmpi.so.40.1"]
+    assert set(failed(facts)) == {"link.mpi"}
+
+
+def test_a_preloaded_runtime_is_the_fault_and_not_that_the_wheel_s_is_unused() -> None:
+    facts = docker_facts(ROW)
+    foreign = "/usr/local/lib/libcudart.so.12"
+    for module in ("torch", "horovod.torch"):
+        mapped(facts, module)["libcudart"] = [foreign]
+    facts["files"]["cuda_libraries"].append(foreign)
+    facts["built"]["torch"]["libraries"]["cudart"] |= {"path": foreign, "owner": None, "intact": False}
+    assert failed(facts) == {
+        "declared.cuda-runtime": f"horovod.torch loads {foreign}, which no wheel brought"
+    }
+
+
+@pytest.mark.parametrize(("library", "red"), [("nccl", "declared.nccl"), ("cudnn", "declared.cudnn")])
+def test_a_changed_library_that_states_the_right_version(library: str, red: str) -> None:
+    facts = docker_facts(ROW)
+    facts["built"]["torch"]["libraries"][library]["intact"] = False
+    details = failed(facts)
+    assert set(details) == {red}
+    assert "is not as nvidia-" in details[red]
+
+
+TRIED: tuple[tuple[str, Change, str], ...] = (
+    ("static.compiler", lambda f: f["system"].update(compiled="g++: fatal error: cannot execute 'cc1plus'"),
+     "'cc1plus'"),
+    ("static.ssh", lambda f: f["system"]["ssh"].update(client="/etc/ssh/ssh_config: line 3: Bad option"),
+     "ssh refuses its configuration: /etc/ssh/ssh_config: line 3"),
+    ("static.ssh", lambda f: f["system"]["ssh"].update(server="sshd_config line 1: Bad option"), "sshd refuses"),
+    ("static.init", lambda f: f["system"].update(init="code 126: cannot execute"), "starts no program"),
+    ("static.rdma", lambda f: f["system"]["fabric"].update(drivers=[]), "no driver for libmlx5-rdmav34.so"),
+    ("link.compile", lambda f: f["compile"].update(error="InductorError: g++ failed"), "InductorError"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("red", "change", "says"), TRIED)
+def test_what_is_tried_and_does_not_work(red: str, change: Change, says: str) -> None:
+    facts = docker_facts(ROW)
+    facts["compile"] = dict(facts["compile"])
+    change(facts)
+    details = failed(facts)
+    assert set(details) == {red}
+    assert says in details[red]
+
+
+def test_a_framework_without_a_compiler_of_its_own_says_so() -> None:
+    facts = docker_facts(ROW)
+    facts["compile"] = {"absent": "PyTorch 2.4.0 has no torch.compile for Python 3.13", "error": None}
+    check = next(one for one in verify(ROW, facts, "docker", {}).checks if one.id == "link.compile")
+    assert (check.outcome, check.detail) == (Outcome.PASSED, facts["compile"]["absent"])
 
 
 @pytest.mark.parametrize("tier", list(Tier))
@@ -135,20 +294,26 @@ def test_two_worlds_of_one_rank() -> None:
     for number in (0, 1):
         one = rank(facts, number=number)
         one.update(alone, sum=one["given"], average=one["given"])
-    assert failed(facts).keys() >= {"collective.world", "collective.allreduce"}
+    assert failed(facts).keys() == {"collective.world"}
     assert "[0, 0]" in failed(facts)["collective.world"]
 
 
 def test_one_rank_that_is_lost() -> None:
     facts = docker_facts(ROW)
     facts["collective"]["torch/mpi"]["ranks"].pop()
-    assert failed(facts).keys() >= {"collective.world", "collective.allreduce", "collective.training-agrees"}
+    assert failed(facts) == {"collective.run": "torch/mpi: 2 ranks were started, and 1 left a result"}
 
 
 def test_a_run_without_ranks_passes_nothing_of_its_tier() -> None:
     facts = docker_facts(ROW)
     facts["collective"]["torch/gloo"].update(ranks=[], code=139, error="ended with exit code 139")
-    assert set(failed(facts)) == {rule.id for rule in RULES if rule.tier is Tier.COLLECTIVE}
+    assert set(failed(facts)) == {"collective.run"}
+    facts["collective"]["torch/mpi"] = facts["collective"]["torch/gloo"]
+    assert set(failed(facts)) == {"collective.run"}
+    passed = {
+        check.id for check in verify(ROW, facts, "docker", {}).checks if check.outcome is Outcome.PASSED
+    }
+    assert not any(name.startswith("collective.") for name in passed)
 
 
 def test_a_rank_that_failed_still_says_which_world_it_saw() -> None:
@@ -158,10 +323,13 @@ def test_a_rank_that_failed_still_says_which_world_it_saw() -> None:
         one.update(rank=0, size=1, local_size=1, error="ValueError: no rank 1")
         del one["sum"], one["training"]
     details = failed(facts)
-    every = {rule.id for rule in RULES if rule.tier is Tier.COLLECTIVE}
-    assert set(details) == every - {"collective.controller"}
+    assert set(details) == {"collective.world"}
     assert "sees 1 ranks" in details["collective.world"]
-    assert "ValueError: no rank 1" in details["collective.allreduce"]
+    for number in (0, 1):
+        rank(facts, number=number).update(rank=number, size=2, local_size=2)
+    assert failed(facts) == {
+        "collective.run": "torch/mpi: rank 0: ValueError: no rank 1; torch/mpi: rank 1: ValueError: no rank 1"
+    }
 
 
 def gpu_rank(facts: dict[str, Any]) -> dict[str, Any]:
@@ -191,7 +359,7 @@ def test_a_fault_of_a_gpu_is_found_by_its_check(red: str, change: Change, says: 
 def test_a_gpu_that_answers_with_no_rank_is_no_gpu() -> None:
     facts = docker_facts(ROW)
     facts["gpu"]["torch"].update(ranks=[])
-    assert failed(facts).keys() == {"gpu.run", "gpu.allreduce", "gpu.kernels"}
+    assert failed(facts).keys() == {"gpu.run"}
 
 
 def test_unreadable_folders_fail_in_docker() -> None:
@@ -280,7 +448,7 @@ def test_a_library_that_says_no_version_is_known_by_the_wheel_that_it_still_is()
     cudart["version"] = None
     assert failed(facts) == {}
     cudart["intact"] = False
-    assert "is not the file of a wheel" in failed(facts)["declared.cuda-runtime"]
+    assert "is not as nvidia-cuda-runtime-cu12 12.4.127 brought it" in failed(facts)["declared.cuda-runtime"]
     cudart |= {"intact": True, "owner": "nvidia-cuda-runtime-cu12 12.8.90"}
     assert "12.8.90" in failed(facts)["declared.cuda-runtime"]
 
@@ -340,6 +508,14 @@ def with_tensorflow() -> tuple[Stack, dict[str, Any]]:
     facts["link"]["libraries"][library] = {
         **facts["link"]["libraries"][EXTENSION], "module": "horovod.tensorflow", "needed": needed,
     }  # fmt: skip
+    found = facts["link"]["modules"]
+    for name in ("torch", "horovod.torch"):
+        other = name.replace("torch", "tensorflow")
+        found[other] = {
+            **found[name],
+            "version": "2.20.0",
+            "file": found[name]["file"].replace("torch", "tensorflow"),
+        }
     answers = facts["built"]["torch"]
     facts["built"]["tensorflow"] = {**answers, "libraries": {**answers["libraries"], "cudnn": None}}
     return both, facts
