@@ -13,6 +13,7 @@ from rich.console import Console
 
 from stackwright.compression import CHOICES, DEFAULT, Compression
 from stackwright.compression import compression as chosen
+from stackwright.credentials import redact
 from stackwright.errors import (
     EXIT_INTERRUPTED,
     LockError,
@@ -66,7 +67,7 @@ class App:
         return cells(self.project, rows, where)
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(redact(text), markup=False, highlight=False, soft_wrap=True)
 
     def tell(self, planned: Plan) -> None:
         """The rows that cannot work, and why."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from stackwright.causes import known_cause
+from stackwright.credentials import redact
 from stackwright.engines.docker import Docker
 from stackwright.errors import BuildError
 from stackwright.files import held
@@ -109,10 +110,10 @@ def _solve(
 def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], None]) -> None:
     for event in events:
         if event.kind == "log":
-            file.write(f"{event.text}\n")
+            file.write(f"{redact(event.text)}\n")
         elif not is_noise(event.step):
             took = f" {event.seconds:.1f} s" if event.kind in ("done", "failed") else ""
-            file.write(f"--- {event.kind}{took}: {event.step}\n")
+            file.write(f"--- {event.kind}{took}: {redact(event.step)}\n")
         on_event(event)
 
 

@@ -34,6 +34,7 @@ from stackwright.cli_nightly import history_command, nightly_command
 from stackwright.cli_publish import publish_command
 from stackwright.cli_shards import shards_command
 from stackwright.cli_verify import verify_command
+from stackwright.credentials import redact
 from stackwright.errors import EXIT_INTERRUPTED, InternalError, RejectedError, StackwrightError, UnknownError
 
 if TYPE_CHECKING:
@@ -369,5 +370,5 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {redact(message)}", file=sys.stderr)
     sys.exit(code)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stackwright.compression import DEFAULT, Compression
 from stackwright.engines import docker as engine
@@ -159,6 +160,24 @@ def _by_archive(task: Squashing) -> bool:
 def labels(apptainer: Apptainer, sif: Path) -> dict[str, str]:
     """The labels of a SIF; ConvertError when it cannot be opened."""
     return dict(apptainer.inspect(sif)["attributes"].get("labels") or {})
+
+
+def described(apptainer: Apptainer, sif: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """The labels of a SIF, and the scripts that it runs at its start. ConvertError when it cannot be opened.
+
+    spython does not ask for the startscript.
+    """
+    attributes = apptainer.inspect(sif)["attributes"]
+    done = apptainer("inspect", "--startscript", sif.resolve(), folders=(sif.resolve().parent,), timeout=120)
+    if not done.ok:
+        raise ConvertError(
+            "its startscript cannot be read", place=str(sif), hint="build.py sif makes it anew"
+        )
+    scripts = {
+        "runscript": str(attributes.get("runscript") or ""), "startscript": done.stdout,
+        "environment": dict(attributes.get("environment") or {}),
+    }  # fmt: skip
+    return dict(attributes.get("labels") or {}), scripts
 
 
 def execute(

@@ -23,6 +23,7 @@ a wheel's by its hash is public, and need not be searched.
 from __future__ import annotations
 
 import bz2
+import json
 import lzma
 import re
 import zlib
@@ -30,10 +31,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from stackwright.shapes import FIRST_BYTES, KEYS, LOGINS, SETS, TOKENS, Shape
+from stackwright.shapes import FIRST_BYTES, KEYS, LOGINS, SETS, TOKENS, Shape, compiled
 
 OVERLAP = 4096
 """Bytes at the end of a piece that are searched again with the next."""
+
+REDACTED = "[redacted: "
+"""What a mark begins with."""
 
 SETTINGS_LIMIT = 2**18
 """Bytes: files of settings are smaller."""
@@ -41,7 +45,7 @@ SETTINGS_LIMIT = 2**18
 UNPACKED_LIMIT = 2**26
 """Bytes of a compressed file that are unpacked: a small one can hold a disk."""
 
-SOURCE = re.compile(
+SOURCE = (
     r"(?is).*\.(py|pyi|pyx|pxd|pyc|c|cc|cpp|cu|cuh|cxx|h|hh|hpp|inc|js|mjs|ts|css|html?|md|rst|tex|pot?|p[lmh]|el|lua|go"
     r"|rs|java|svg|xml|xsd|dtd|ipynb|cmake|m4)|/usr/(local/)?(bin|sbin|lib|libexec|include|share|src)/.*"
     r"|.*/[^/]+-packages/.*|/var/lib/dpkg/.*"
@@ -71,7 +75,7 @@ class Hit:
 class Known:
     """Files of our images that have the shape of a credential and are none. ``path``: from the root."""
 
-    path: re.Pattern[str]
+    path: str
     kinds: frozenset[str]
     why: str
 
@@ -79,24 +83,24 @@ class Known:
 PACKAGES = r"/opt/stack/lib/python3[0-9.]*/site-packages"
 
 EXCEPTIONS: tuple[Known, ...] = (
-    Known(path=re.compile(r"/etc/nsswitch\.conf"), kinds=frozenset({"password"}),
+    Known(path=r"/etc/nsswitch\.conf", kinds=frozenset({"password"}),
           why="passwd is the name of a database there, and what follows is where to look it up"),
-    Known(path=re.compile(r"/etc/ssl/openssl\.cnf"), kinds=frozenset({"password"}),
+    Known(path=r"/etc/ssl/openssl\.cnf", kinds=frozenset({"password"}),
           why="an example of a certificate authority (insta) that is the same in every OpenSSL"),
-    Known(path=re.compile(r"/usr/share/man/(\w+/)?man[57]/.*\.gz"),
+    Known(path=r"/usr/share/man/(\w+/)?man[57]/.*\.gz",
           kinds=frozenset({"private key", "login in an address", "netrc"}),
           why="pages of the manual show how such files are written"),
-    Known(path=re.compile(rf"{PACKAGES}/fsspec/implementations/github\.py"),
+    Known(path=rf"{PACKAGES}/fsspec/implementations/github\.py",
           kinds=frozenset({"login in an address"}),
           why="github://organisation:repository@commit is fsspec's notation, and has no password"),
-    Known(path=re.compile(rf"{PACKAGES}/tornado/test/test\.key"), kinds=frozenset({"private key"}),
+    Known(path=rf"{PACKAGES}/tornado/test/test\.key", kinds=frozenset({"private key"}),
           why="the key of tornado's own tests, which everyone has who has tornado"),
 )  # fmt: skip
 
 
 def hits(data: bytes, shapes: Iterable[Shape] = TEXTS) -> Iterator[Hit]:
     for shape in shapes:
-        if shape.hints and not any(hint in data for hint in shape.hints):
+        if not any(hint in data for hint in shape.hints):
             continue
         for match in shape.pattern.finditer(data):
             if shape.word and match.start() and data[match.start() - 1 : match.start()].isalnum():
@@ -111,6 +115,11 @@ def kinds(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(hit.kind for hit in hits(text.encode(errors="surrogateescape"))))
 
 
+def holds(text: str) -> bool:
+    """Whether there is a credential in a text, or was before it was redacted."""
+    return REDACTED in text or bool(kinds(text))
+
+
 def redact(text: str) -> str:
     """The text, with a mark in the place of each credential."""
     data = text.encode(errors="surrogateescape")
@@ -120,19 +129,60 @@ def redact(text: str) -> str:
     parts, at = [], 0
     for hit in found:
         if hit.start >= at:
-            parts += [data[at : hit.start], f"[redacted: {hit.kind}]".encode()]
+            parts += [data[at : hit.start], f"{REDACTED}{hit.kind}]".encode()]
         at = max(at, hit.end)
     return b"".join([*parts, data[at:]]).decode(errors="surrogateescape")
 
 
+def texts(document: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Each text of a document in JSON types, with its place; a name stands before its value, as in ENV."""
+    if isinstance(document, str):
+        yield place, document
+    elif isinstance(document, Mapping):
+        for name, value in document.items():
+            below = f"{place}/{name}" if place else str(name)
+            if isinstance(value, str) and "\n" not in value:
+                yield below, f"{name}={value}"
+            else:
+                yield from texts(value, below)
+    elif isinstance(document, list | tuple):
+        for number, value in enumerate(document, start=1):
+            name = re.match(ASSIGNED, value) if isinstance(value, str) else None
+            yield from texts(value, f"{place}/{name[0] if name else number}")
+
+
+ASSIGNED = r"[A-Za-z_]\w*(?==)"
+
+
+def found_in(document: Any) -> dict[str, Any]:
+    """What the check of an image's settings reads: kinds and places of credentials, and how many texts."""
+    every = list(texts(document))
+    found = [{"kind": kind, "place": place} for place, text in every for kind in kinds(text)]
+    return {"texts": len(every), "found": found}
+
+
+def redacted_json(content: bytes) -> bytes:
+    """A file of JSON with its texts redacted; the same bytes where there is nothing to redact."""
+    if not kinds(content.decode(errors="surrogateescape")):
+        return content
+    document = json.loads(content)
+    clean = redacted(document)
+    return content if clean == document else json.dumps(clean, indent=2).encode() + b"\n"
+
+
 def redacted(document: Any) -> Any:
     """A document in JSON types with all its texts redacted; also what the value of a telling name is."""
+    joined = "\n".join(text for _, text in texts(document))
+    return _redacted(document) if kinds(joined) else document
+
+
+def _redacted(document: Any) -> Any:
     if isinstance(document, str):
         return redact(document)
     if isinstance(document, Mapping):
-        return {redact(str(name)): _of_name(str(name), redacted(value)) for name, value in document.items()}
+        return {redact(str(name)): _of_name(str(name), _redacted(value)) for name, value in document.items()}
     if isinstance(document, list | tuple):
-        return [redacted(value) for value in document]
+        return [_redacted(value) for value in document]
     return document
 
 
@@ -186,11 +236,11 @@ class Search:
 
     def found(self) -> tuple[str, ...]:
         """Kinds, but for those that this file is known for."""
-        known = (one.kinds for one in EXCEPTIONS if one.path.fullmatch(self._path))
+        known = (one.kinds for one in EXCEPTIONS if re.fullmatch(one.path, self._path))
         return tuple(sorted(set(self._kinds).difference(*known)))
 
     def _begin(self, piece: bytes) -> None:
-        self._kinds |= {kind: None for kind, pattern in FIRST_BYTES if pattern.match(piece)}
+        self._kinds |= {kind: None for kind, pattern in FIRST_BYTES if compiled(pattern).match(piece)}
         unpack = next((make for magic, make in PACKED if piece.startswith(magic)), None)
         if unpack:
             self._unpack = unpack()
@@ -199,7 +249,7 @@ class Search:
     def _shapes_of(self, piece: bytes) -> tuple[Shape, ...]:
         if b"\0" in piece[:8192] and piece[257:262] != b"ustar" and self._unpack is None:
             return PROGRAMS
-        if SOURCE.fullmatch(self._path) or self._unpack:
+        if re.fullmatch(SOURCE, self._path) or self._unpack:
             return FILES
         return TEXTS
 

@@ -172,6 +172,7 @@ def _differences(of_image: Path, facts: Mapping[str, Any]) -> tuple[Difference, 
 def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Mapping[str, Any], Verdict]:
     apptainer, facts = means.apptainer, project.folder(row.recipe) / "facts" / FACTS
     not_run = {Tier.GPU: NO_GPU}
+    labels, scripts = convert.described(apptainer, sif)
 
     def execute(
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
@@ -180,7 +181,7 @@ def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Map
 
     probed = probe_image(
         row.stack, world="sif", execute=execute, probes=project.root / "probes", folder=facts,
-        labels=convert.labels(apptainer, sif), not_run=not_run,
+        labels=labels, scripts=scripts, not_run=not_run,
     )  # fmt: skip
     check = agreement(
         means.runner, row.stack, tests=project.root / "tests" / "images", facts=facts, world="sif",

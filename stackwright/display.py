@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from stackwright.credentials import redact
 from stackwright.progress import SLACK, Event, is_noise, short
 
 SHOWN_STEPS = 3
@@ -46,7 +47,7 @@ class Display:
             yield
 
     def say(self, text: str, style: str = "") -> None:
-        self.console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(redact(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
     def phase(self, row: str, phase: str) -> None:
         with self.lock:
@@ -84,7 +85,7 @@ class Display:
         if event.kind == "started":
             state.running[event.step] = time.monotonic()
         elif event.kind == "log":
-            state.last = event.text.strip() or state.last
+            state.last = redact(event.text.strip()) or state.last
         else:
             state.running.pop(event.step, None)
             state.finished += 1
@@ -97,7 +98,7 @@ class Display:
                 spent = f"{now - row.began:.0f} s"
                 table.add_row(f"[bold]{name}", row.phase, spent, f"{row.finished} steps done")
                 for step, began in list(row.running.items())[:SHOWN_STEPS]:
-                    table.add_row("", "", f"{now - began:.0f} s", short(step).replace("[", r"\["))
+                    table.add_row("", "", f"{now - began:.0f} s", short(redact(step)).replace("[", r"\["))
                 if row.last:
                     table.add_row("", "", "", f"[dim]{row.last[:100].replace('[', chr(92) + '[')}")
         return table

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stackwright.atomic import publish
 from stackwright.compare import Difference
+from stackwright.credentials import redacted_json
 from stackwright.errors import RecordError
 from stackwright.model import Verdict
 from stackwright.record import Fields, Host, RowId, Seconds, Sha256, SifFile, Utc
@@ -112,7 +113,7 @@ def newest(records: Path) -> Loaded:
 
 def _dumps(one: Native) -> bytes:
     try:
-        content = _ADAPTER.dump_json(one, indent=2, warnings="error") + b"\n"
+        content = redacted_json(_ADAPTER.dump_json(one, indent=2, warnings="error") + b"\n")
         _ADAPTER.validate_json(content, strict=True)
     except ValueError as error:
         cause = f"the result of {one.row!r} is not valid: {str(error).splitlines()[0]}"

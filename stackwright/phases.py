@@ -223,6 +223,7 @@ def _gpu(job: Job) -> GpuAccess | NoGpu:
 def _probe_sif(job: Job, current: Record) -> Record:
     assert current.sif is not None, "the phase before this one records the file"
     apptainer, sif = job.apptainer(), job.project.out.parent / current.sif.path
+    labels, scripts = convert.described(apptainer, sif)
     access = _gpu(job)
     gpu = access if isinstance(access, GpuAccess) else None
     not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
@@ -238,7 +239,8 @@ def _probe_sif(job: Job, current: Record) -> Record:
         execute=execute,
         probes=job.project.root / "probes",
         folder=job.folder / "facts" / "sif",
-        labels=convert.labels(apptainer, sif),
+        labels=labels,
+        scripts=scripts,
         gpus=1 if gpu else 0,
         not_run=not_run,
     )

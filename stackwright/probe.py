@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
+from stackwright import credentials
 from stackwright.checks.collective import runs
 from stackwright.checks.link import modules
 from stackwright.engines.docker import Mount
@@ -63,27 +64,31 @@ def probe_image(
     history: Sequence[str] | None = None,
     layers: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
+    scripts: Mapping[str, Any] | None = None,
     gpus: int = 0,
     not_run: Mapping[Tier, str],
 ) -> Probed:
     """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
 
     Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image,
-    ``layers`` what ``leftovers.facts`` found in them. SIF: ``labels`` are those of the file. ``gpus`` is how
-    many the container is given; with none the caller says in ``not_run`` why the GPU tier did not run.
+    ``layers`` what ``leftovers.facts`` found in them. SIF: ``labels`` are those of the file, ``scripts`` what
+    it runs at its start (``convert.scripts``). ``gpus`` is how many the container is given; with none the
+    caller says in ``not_run`` why the GPU tier did not run. Facts hold no credential: it is named, and gone.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         fresh.chmod(0o777)  # the image's user is not ours
         errors = _run(execute, probes, fresh, words(stack, gpus, not_run))
-        facts = gather(fresh)
         told = None if history is None else {"lines": list(history)}
-        documents = {"image": image, "history": told, "layers": layers, "labels": labels}
+        of_image = {"image": image, "history": told, "labels": labels, "scripts": scripts}
+        found = _credentials(of_image, _read(fresh / "system.json"))
+        documents = {**of_image, "layers": layers, "credentials": found}
         for name, document in documents.items():
             if document is not None:
-                facts[name] = dict(document)
                 (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+        _redact(fresh)
+        facts = gather(fresh)
         if errors:
             facts["error"] = "; ".join(errors)
         _replace(folder, fresh)
@@ -91,6 +96,21 @@ def probe_image(
         shutil.rmtree(fresh, ignore_errors=True)
         raise
     return Probed(facts=facts, verdict=verify(stack, facts, world, not_run))
+
+
+def _credentials(of_image: Mapping[str, Any], system: Mapping[str, Any]) -> dict[str, Any]:
+    """In all that an image says of itself, and in what a program in it sees: before they are redacted."""
+    said = {name: document for name, document in of_image.items() if document is not None}
+    return credentials.found_in({**said, "environment": system.get("environment") or {}})
+
+
+def _redact(folder: Path) -> None:
+    for path in folder.glob("*.json"):
+        document = _read(path)
+        clean = credentials.redacted(document)
+        if clean is not document:
+            path.unlink()
+            path.write_text(json.dumps(clean, indent=1, sort_keys=True))
 
 
 def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:

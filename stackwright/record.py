@@ -31,6 +31,7 @@ from pydantic import (
 )
 
 from stackwright.atomic import publish
+from stackwright.credentials import redacted_json
 from stackwright.errors import RecordError
 from stackwright.model import Verdict
 
@@ -275,9 +276,12 @@ def write(record: Record, folder: Path) -> Path:
 
 
 def dumps(record: Record) -> bytes:
-    """The file's content, read back before it is given out: what is written can be loaded."""
+    """The file's content, read back before it is given out: what is written can be loaded.
+
+    Records are published: one that holds a credential (of an instruction, of a log) holds it redacted.
+    """
     try:
-        content = _ADAPTER.dump_json(record, indent=2, warnings="error") + b"\n"
+        content = redacted_json(_ADAPTER.dump_json(record, indent=2, warnings="error") + b"\n")
         _ADAPTER.validate_json(content, strict=True)
     except ValueError as error:
         hint = "this is a defect of the stage that made the value: please report it"
@@ -299,7 +303,8 @@ def load(path: Path) -> Record:
 
 def loads(content: bytes | str, place: str) -> Record:
     try:
-        return _ADAPTER.validate_json(content, strict=True)
+        text = content.encode() if isinstance(content, str) else content
+        return _ADAPTER.validate_json(redacted_json(text), strict=True)
     except ValidationError as error:
         raise RecordError(f"not a record: {_first(error)}", place=place, hint=MADE_AGAIN) from error
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from stackwright.configuration import require_cuda
 from stackwright.labels import EPOCH, frameworks_text, of_recipe, of_row, version
 from stackwright.lock import pins, toolchain_pins
 from stackwright.model import Mpi, Recipe, Stack
@@ -258,12 +259,6 @@ def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
     """Return the labels that the Dockerfile and the definition file set."""
     base = dict(PROVIDERS[stack.provider].images(stack))["BASE_IMAGE"]
     return of_row(stack, base, _row_json(stack))
-
-
-def require_cuda(cuda: str) -> str:
-    """NVIDIA_REQUIRE_CUDA: any driver that runs a minor release of this major one."""
-    major = cuda.split(".")[0]
-    return f"cuda>={major}.0,driver>={dict(tables.DRIVER_FLOOR)[major]}"
 
 
 def _python(stack: Stack, known: tables.Distribution) -> str:

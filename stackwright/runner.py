@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from stackwright.credentials import redact
+
 ABSENT, HUNG = 127, 124
 """Codes of a program that is not there and of one that did not end in time, as of a shell and `timeout`."""
 
@@ -83,7 +85,7 @@ class Runner:
     def _announce(self, argv: Sequence[str | Path]) -> tuple[str, ...]:
         words = tuple(str(word) for word in argv)
         if self.show:
-            print("+ " + shlex.join(words), file=self.log, flush=True)
+            print("+ " + redact(shlex.join(words)), file=self.log, flush=True)
         return words
 
 

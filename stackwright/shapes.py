@@ -11,36 +11,52 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+
+compiled = lru_cache(maxsize=None)(re.compile)
+"""Compiled with the first use: all of them take as long as a whole `build.py plan`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """``pattern`` has a group "value" where the secret is but a part of it. ``is_real`` refuses examples.
+    """``source`` has a group "value" where the secret is but a part of it. ``is_real`` refuses examples.
 
-    ``word``: it begins where a word begins. ``hints``: each match has one of them. For a slow pattern.
+    ``word``: it begins where a word begins. ``hints``: each match has one of them, and most texts have none.
     """
 
     kind: str
-    pattern: re.Pattern[bytes]
+    source: bytes
+    hints: tuple[bytes, ...]
     is_real: Callable[[bytes], bool] = lambda value: True
     word: bool = False
-    hints: tuple[bytes, ...] = ()
+
+    @property
+    def pattern(self) -> re.Pattern[bytes]:
+        return compiled(self.source)
 
 
 def shape(
-    kind: str, pattern: bytes, is_real: Callable[[bytes], bool] = lambda value: True, *hints: bytes
+    kind: str, source: bytes, is_real: Callable[[bytes], bool] = lambda value: True, *hints: bytes
 ) -> Shape:
-    return Shape(kind=kind, pattern=re.compile(pattern), is_real=is_real, hints=hints)
+    """Without ``hints``: what the pattern begins with."""
+    return Shape(kind=kind, source=source, is_real=is_real, hints=hints or (_begin(source),))
 
 
-def token(kind: str, pattern: bytes) -> Shape:
+def token(kind: str, source: bytes) -> Shape:
     """One that a service gives out, known by the letters that it begins with."""
-    return Shape(kind=kind, pattern=re.compile(pattern), is_real=is_random, word=True)
+    return Shape(kind=kind, source=source, is_real=is_random, word=True, hints=(_begin(source),))
+
+
+def _begin(source: bytes) -> bytes:
+    """The characters before the first that means something else than itself."""
+    plain = re.match(rb"(?:[A-Za-z0-9_:/\" -]|\\[.$])+(?![?*{])", source)
+    assert plain and len(plain[0]) > 1, source
+    return plain[0].replace(b"\\", b"")
 
 
 # -- what is an example -----------------------------------------------------------------------------
 
-EXAMPLE = re.compile(
+EXAMPLE = (
     rb"(?i)(?:(?:my|your|the|a|some|user|users?|test|db|new|old|no|super|top|an?y)[-_ ]?)?"
     rb"(?:pass(?:word|wd|phrase)?|pwd|pw|secrets?|token|key|login|username|user|foo|bar|baz|foobar|example|dummy"
     rb"|fake|changeme|change[-_]?(?:it|me)|placeholder|redacted|hidden|none|null|nil|true|false|yes|no|on|off|prompt"
@@ -49,12 +65,15 @@ EXAMPLE = re.compile(
 )
 """A word that stands for the secret."""
 
-NO_VALUE = re.compile(rb"^[/~.*@]|[${}<>()\[\]]|%[sr(]|\.\.\.|REDACTED|\[redacted|EXAMPLE|[xX*]{6}")
-"""A variable, a format, a call, a name of a file; what was made unreadable."""
+NO_VALUE = (
+    rb"^(\d+:)?\d+(\.\d+)+[\w.+~-]*$|^[/~.*@]|[${}<>()\[\]]|%[sr(]|\.\.\."
+    rb"|REDACTED|\[redacted|EXAMPLE|[xX*]{6}"
+)
+"""A version, a variable, a format, a call, a name of a file; what was made unreadable."""
 
 
 def is_secret(value: bytes) -> bool:
-    return not (EXAMPLE.fullmatch(value) or NO_VALUE.search(value))
+    return not (compiled(EXAMPLE).fullmatch(value) or compiled(NO_VALUE).search(value))
 
 
 def is_random(value: bytes) -> bool:
@@ -110,17 +129,14 @@ KEYS = (
     shape("private key", rb"PrivateKey[ \t]*=[ \t]*(?P<value>[A-Za-z0-9+/]{43}=)", is_random),  # WireGuard
 )
 
-FIRST_BYTES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
-    (kind, re.compile(pattern, re.DOTALL))
-    for kind, pattern in (
-        ("private key", rb"\x30\x82..\x02\x01\x00\x02\x82.."),  # PKCS #1
-        ("private key", rb"\x30(?:\x82..|\x81.|[\x20-\x7f])\x02\x01\x00\x30[\x05-\x20]\x06"),  # PKCS #8
-        ("private key", rb"\x30(?:\x81.|[\x20-\x7f])\x02\x01\x01\x04[\x18-\x42]"),  # SEC 1
-        ("private key", rb"\x30\x82..\x02\x01\x03\x30"),  # PKCS #12
-        ("private key", rb"\xfe\xed\xfe\xed\x00\x00\x00[\x01\x02].{4}\x00\x00\x00\x01"),  # Java's key store
-        ("private key", rb"\((?:\d+:)?(?:protected-|shadowed-)?private-key"),  # GnuPG
-        ("Kerberos keytab", rb"\x05\x02\x00\x00[\x00-\x0f].\x00[\x01-\x08]\x00"),
-    )
+FIRST_BYTES = (
+    ("private key", rb"(?s)\x30\x82..\x02\x01\x00\x02\x82.."),  # PKCS #1
+    ("private key", rb"(?s)\x30(?:\x82..|\x81.|[\x20-\x7f])\x02\x01\x00\x30[\x05-\x20]\x06"),  # PKCS #8
+    ("private key", rb"(?s)\x30(?:\x81.|[\x20-\x7f])\x02\x01\x01\x04[\x18-\x42]"),  # SEC 1
+    ("private key", rb"(?s)\x30\x82..\x02\x01\x03\x30"),  # PKCS #12
+    ("private key", rb"(?s)\xfe\xed\xfe\xed\x00\x00\x00[\x01\x02].{4}\x00\x00\x00\x01"),  # Java's key store
+    ("private key", rb"(?s)\((?:\d+:)?(?:protected-|shadowed-)?private-key"),  # GnuPG
+    ("Kerberos keytab", rb"(?s)\x05\x02\x00\x00[\x00-\x0f].\x00[\x01-\x08]\x00"),
 )
 """Of files that are a key as a whole."""
 
@@ -175,7 +191,8 @@ LOGINS = (
     shape("npm token", rb"_auth(?:Token)?[ \t]*=[ \t]*[\"']?(?P<value>[A-Za-z0-9+/=_-]{8,})", is_random),
     shape("HTTP login", AUTHORIZATION + rb"[Bb]asic (?P<value>[A-Za-z0-9+/=]{8,})", is_login),
     shape("HTTP token", AUTHORIZATION + rb"[Bb]earer (?P<value>[A-Za-z0-9+/=_.~-]{16,})", is_random),
-    shape("hash of a password", rb":(?P<value>\$(?:1|2[abxy]|5|6|7|y|gy|apr1)\$[A-Za-z0-9./$=,_-]{20,})"),
+    shape("hash of a password", rb":(?P<value>\$(?:1|2[abxy]|5|6|7|y|gy|apr1)\$[A-Za-z0-9./$=,_-]{20,})",
+          lambda value: True, b":$"),
 )  # fmt: skip
 
 # -- what sets a password ---------------------------------------------------------------------------
@@ -198,7 +215,8 @@ SETS = (
           rb"|(?P<bare>[^\s\"',;|&#=][^\s\"',;|&]{3,200})(?=[\s,;|&\"'}\]]|$))", is_secret, *IN_NAMES),
     shape("password", rb"-(?i:password|passwd|token|api-key|secret)[\"', \t]+"
           rb"(?P<value>[^\s\"',;|&-][^\s\"',;|&]{3,200})", is_secret, *IN_NAMES),
-    shape("password", rb" (?:-u|--user)[ \t]+[\"']?[\w.@-]{1,64}:(?P<value>[^\s\"',;|&]{4,200})", is_secret),
+    shape("password", rb" (?:-u|--user)[ \t]+[\"']?[\w.@-]{1,64}:(?P<value>[^\s\"',;|&]{4,200})", is_secret,
+          b" -u", b" --user"),
     shape("password", rb"echo[ \t]+[\"']?(?:[\w-]{1,32}:)?(?P<value>[^\s\"'|]{4,200})[\"']?[ \t]*\|[ \t]*"
           rb"(?:[\w/]*/)?(?:chpasswd|passwd|(?:docker|podman|oras|helm|skopeo) )", is_secret),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stackwright.checks import built, collective, declared, fabric, gpu, link, static
+from stackwright.checks import built, collective, declared, fabric, gpu, link, settings, static
 from stackwright.checks.rule import Finding, MissingFact, NotAsked, Rule
 from stackwright.credentials import redact
 from stackwright.model import Check, Outcome, Stack, Tier, Verdict
@@ -17,6 +17,7 @@ NOT_ASKED = "not asked, because"
 
 RULES: tuple[Rule, ...] = (
     *static.RULES,
+    *settings.RULES,
     *declared.RULES,
     *link.RULES,
     *fabric.RULES,
@@ -27,7 +28,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def rules(world: str) -> tuple[Rule, ...]:
-    """The checks that mean something in a world: a SIF has no default user and no entry point."""
+    """The checks that mean something in a world: a SIF has no default user, an image no runscript."""
     return tuple(rule for rule in RULES if world in rule.worlds)
 
 
@@ -92,7 +93,9 @@ def document() -> str:
         "|---|---|---|---|",
     ]
     for rule in RULES:
-        only = "" if len(rule.worlds) > 1 else " *Docker only.*"
+        only = (
+            "" if len(rule.worlds) > 1 else " *Docker only.*" if "docker" in rule.worlds else " *SIF only.*"
+        )
         needs = ", ".join(f"`{name}`" for name in rule.needs)
         lines.append(f"| `{rule.id}` | {rule.tier} | {rule.why}{only} | {needs} |")
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ from typing import Any
 from stackwright.model import Stack, Tier
 
 DOCKER = frozenset({"docker"})
+SIF = frozenset({"sif"})
 EVERYWHERE = frozenset({"docker", "sif"})
 
 Facts = Mapping[str, Any]

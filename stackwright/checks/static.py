@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, cause, finding, listed, numbers, same, take
+from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, cause, finding, listed, same, take
 from stackwright.cluster import image as images
 from stackwright.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
 from stackwright.model import Stack, Tier
@@ -17,12 +17,6 @@ from stackwright.suite import upstream
 
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
 """Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""
-PROXY = re.compile(r"(?i)(https?|ftp|all|no)_proxy|(pip|uv)_.*(index|host|proxy).*")
-SITE_IN_HISTORY = re.compile(
-    r"(?i)(https?_proxy|pip_index_url|pip_extra_index_url|pip_trusted_host)=\S|--(extra-)?index-url|--trusted-host"
-    r"|://[^/\s]+@|\bdeb(-src)? (\[[^]]*\] )?https?://"
-)
-"""Build arguments, options and addresses that name a proxy, an index, a mirror or a password."""
 WHEEL = re.compile(r"/site-packages/")
 """Some wheels carry keys for their own tests. They are public, and a wheel's files are pinned by hash."""
 
@@ -73,19 +67,6 @@ def site_config(stack: Stack, facts: Facts) -> Finding:
     return _left(facts, ("pip_config", "apt_sources", "apt_proxy"))
 
 
-def proxy(stack: Stack, facts: Facts) -> Finding:
-    """Of the image and not of the container: the engine can give a container the host's proxies."""
-    names = [entry.partition("=")[0] for entry in take(facts, "image", "Config", "Env") or ()]
-    return finding(f"the image sets {name}" for name in names if PROXY.fullmatch(name))
-
-
-def history(stack: Stack, facts: Facts) -> Finding:
-    """What ENV sets is the business of ``proxy``."""
-    lines = [line for line in take(facts, "history", "lines") if not line.startswith("ENV ")]
-    told = [(line, match[0]) for line in lines if (match := SITE_IN_HISTORY.search(line))]
-    return finding((f"{found!r} in {line[:60]!r}…" for line, found in told), f"{len(lines)} instructions")
-
-
 def site_layers(stack: Stack, facts: Facts) -> Finding:
     """By the names of the site's values alone: a verdict is published."""
     found, searched = take(facts, "layers", "left"), take(facts, "layers", "searched")
@@ -111,26 +92,12 @@ def library_path(stack: Stack, facts: Facts) -> Finding:
     return finding([f"LD_LIBRARY_PATH is {':'.join(folders)}"] if folders else [])
 
 
-def user(stack: Stack, facts: Facts) -> Finding:
-    who = take(facts, "system", "user")
-    problems = ["the image's default user is root"] if who["uid"] == 0 else []
-    if not who["name"]:
-        problems.append(f"user {who['uid']} has no name, and ssh refuses a user without one")
-    return finding(problems, f"{who['name']} ({who['uid']}:{who['gid']})")
-
-
 def init(stack: Stack, facts: Facts) -> Finding:
     path = take(facts, "system", "programs", "tini")
     if not path:
         return finding(["there is no tini in the image"])
     broken = take(facts, "system", "init")
     return finding([f"{path} starts no program: {cause(broken)}"] if broken else [], str(path))
-
-
-def entrypoint(stack: Stack, facts: Facts) -> Finding:
-    words = take(facts, "image", "Config", "Entrypoint") or []
-    right = bool(words) and words[0].rsplit("/", 1)[-1] == "tini"
-    return finding([] if right else [f"the entry point is {words or 'empty'} and not tini"], " ".join(words))
 
 
 def ssh(stack: Stack, facts: Facts) -> Finding:
@@ -177,22 +144,6 @@ def nvcc(stack: Stack, facts: Facts) -> Finding:
         return finding(f"{path} is in a runtime image" for path in paths)
     release = take(facts, "system", "nvcc")
     return same("nvcc", stack.cuda, release)
-
-
-def environment(stack: Stack, facts: Facts) -> Finding:
-    values = take(facts, "system", "environment")
-    problems = [
-        f"{name} is not set" for name in ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
-        if not values.get(name)
-    ]  # fmt: skip
-    require = values.get("NVIDIA_REQUIRE_CUDA", "")
-    floor = re.match(r"cuda>=(\d+(?:\.\d+)*)", require)
-    runtime = numbers(stack.cuda_runtime)[:2]
-    if not floor:
-        problems.append(f"NVIDIA_REQUIRE_CUDA is {require!r} and names no lowest CUDA")
-    elif numbers(floor[1])[0] != runtime[0] or numbers(floor[1]) > runtime:
-        problems.append(f"NVIDIA_REQUIRE_CUDA is {require!r} for an image of CUDA {stack.cuda_runtime}")
-    return finding(problems, require)
 
 
 def labels(facts: Facts) -> Mapping[str, str]:
@@ -288,10 +239,6 @@ RULES = (
          why="Package archives and lists make the image larger and are stale the next day."),
     Rule(id="static.site-config", tier=S, judge=site_config,
          why="Mirrors, indexes and passwords of the build site must not travel with the image."),
-    Rule(id="static.proxy", tier=S, judge=proxy, worlds=DOCKER,
-         why="A proxy or an index of the build site breaks the network of whoever runs the image."),
-    Rule(id="static.history", tier=S, judge=history, worlds=DOCKER,
-         why="What a build is told about its site can be read by everyone in the image's history."),
     Rule(id="static.site-layers", tier=S, judge=site_layers, worlds=DOCKER,
          why="A file that a later layer deletes is still in the image, for everyone who unpacks the layers."),
     Rule(id="static.temporary", tier=S, judge=temporary, worlds=DOCKER,
@@ -300,12 +247,8 @@ RULES = (
          why="A stub libcuda on the loader's path hides the driver, and CUDA then reports no device."),
     Rule(id="static.library-path", tier=S, judge=library_path,
          why="LD_LIBRARY_PATH is overwritten by the modules of an HPC site, so nothing may need it."),
-    Rule(id="static.user", tier=S, judge=user, worlds=DOCKER,
-         why="A container that is root by default can write to what it mounts as root."),
     Rule(id="static.init", tier=S, judge=init,
          why="Without an init the processes that a training leaves behind are never reaped."),
-    Rule(id="static.entrypoint", tier=S, judge=entrypoint, worlds=DOCKER,
-         why="The init works only as the first process of the container."),
     Rule(id="static.ssh", tier=S, judge=ssh,
          why="mpirun and horovodrun reach other nodes by OpenSSH."),
     Rule(id="static.rdma", tier=S, judge=rdma,
@@ -314,8 +257,6 @@ RULES = (
          why="torch.compile and Triton compile at run time and need gcc, g++ and Python's headers."),
     Rule(id="static.nvcc", tier=S, judge=nvcc,
          why="A runtime image ships no CUDA compiler (5 GB), a devel image ships the row's."),
-    Rule(id="static.environment", tier=S, judge=environment,
-         why="NVIDIA's runtime reads from these variables what to mount and which driver is too old."),
     Rule(id="static.oci-labels", tier=S, judge=oci_labels,
          why="Registries and scanners show these labels; the version is the head of the row's key."),
     Rule(id="static.cluster-labels", tier=S, judge=cluster_labels, needs=("declared.distribution",),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-from stackwright.labels import KEY, PROVIDER, VERSION, of_row
+from stackwright import configuration, render
+from stackwright.labels import KEY, PROVIDER, VERSION
 from stackwright.model import Base, Lock, Mpi, Package, Stack
 from stackwright.render import declared
 
@@ -49,7 +51,7 @@ def stack() -> Stack:
 
 def labels(row: Stack) -> dict[str, str]:
     added = {PROVIDER: row.provider, KEY: "5e" * 32, VERSION: "5e" * 6}
-    return added | dict(of_row(row, "stackwright/base:debian-13", json.dumps(declared(row))))
+    return added | dict(render.labels(row))
 
 
 def files() -> dict[str, Any]:
@@ -69,10 +71,7 @@ def system(row: Stack) -> dict[str, Any]:
         "user": {"uid": 1000, "gid": 1000, "name": "train", "home": "/home/train"},
         "python": {"version": "3.13.5"}, "gcc": "13.3.0", "g++": "13.3.0", "nvcc": None, "headers": True,
         "mpirun": "mpirun (Open MPI) 5.0.7\n", "programs": programs, "row": json.dumps(declared(row)),
-        "environment": {
-            "NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
-            "NVIDIA_REQUIRE_CUDA": "cuda>=12.0,driver>=525",
-        },
+        "environment": configuration.environment(row) | {"HOME": "/home/train"},
         "distribution_packages": {"gcc-13": "13.3.0-16", "python3.13": "3.13.5-2", "bash": "5.2-1"},
         "python_packages": {**PACKAGES, "horovod": "0.28.1", "pip": "25.1.1"},
         "driver_library": {"reachable": [], "driver": False},
@@ -170,12 +169,18 @@ def gpu() -> dict[str, Any]:
 
 
 def docker_facts(row: Stack) -> dict[str, Any]:
-    image = {"Env": ["PATH=/usr/bin"], "Entrypoint": ["/usr/bin/tini", "-g", "--"], "Labels": labels(row)}
+    image = {**configuration.settings(row), "Labels": labels(row), "OnBuild": None, "ArgsEscaped": True}
+    lines = [
+        "ADD base.tar / # buildkit",
+        *configuration.history(row),
+        "RUN apt-get install gcc-13",
+        "USER train",
+    ]
     return {
         "files": files(), "system": system(row), "link": link(), "compile": COMPILED,
         "fabric": fabric(), "built": built(),
         "collective": collective(), "gpu": gpu(), "image": {"Config": image},
-        "history": {"lines": ["RUN apt-get install gcc-13", "USER train"]},
+        "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},
         "layers": {"searched": ["mirror"], "layers": 3, "left": []},
     }  # fmt: skip
 
@@ -183,5 +188,21 @@ def docker_facts(row: Stack) -> dict[str, Any]:
 def sif_facts(row: Stack) -> dict[str, Any]:
     facts = docker_facts(row)
     del facts["image"], facts["history"], facts["layers"]
-    facts["system"]["environment"]["LD_LIBRARY_PATH"] = "/.singularity.d/libs"
-    return {**facts, "labels": labels(row)}
+    facts["system"]["environment"] |= {
+        "LD_LIBRARY_PATH": "/.singularity.d/libs", "APPTAINER_NAME": "row.sif", "PS1": "Apptainer> ",
+    }  # fmt: skip
+    return {**facts, "labels": labels(row), "scripts": scripts(row)}
+
+
+def scripts(row: Stack) -> dict[str, Any]:
+    """What Apptainer 1.4 makes of the row's image; tests/unit/runscript.sh is as it writes it."""
+    pairs = configuration.environment(row).items()
+    exports = [f'export {name}="${{{name}:-"{value}"}}"' for name, value in pairs if name != "PATH"]
+    environment = "\n".join(
+        ("#!/bin/sh", f'export PATH="{configuration.environment(row)["PATH"]}"', *exports)
+    )
+    return {
+        "runscript": (Path(__file__).parent / "runscript.sh").read_text(),
+        "startscript": "#!/bin/sh\n# Custom start shell code should follow\n",
+        "environment": {"/.singularity.d/env/10-docker2singularity.sh": environment},
+    }

@@ -69,6 +69,7 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
         "collective-torch-mpi.json",
         "collective-torch-gloo.json",
         "image.json",
+        "credentials.json",
         "history.json",
         "layers.json",
     }

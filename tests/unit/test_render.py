@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rows import ALWAYS, LOCK, ROOT, SERIES, SOURCES, lock_with, stack
 
-from stackwright import definition, labels, render
+from stackwright import configuration, definition, labels, render
 from stackwright.model import Cell, Mpi
 
 RECIPE = render.render(stack(), SOURCES)
@@ -151,7 +151,7 @@ def test_a_template_that_asks_for_an_unknown_value_fails() -> None:
     ],
 )
 def test_the_driver_that_is_required(cuda: str, required: str) -> None:
-    assert render.require_cuda(cuda) == required
+    assert configuration.require_cuda(cuda) == required
 
 
 def test_each_patch_of_the_series_names_its_reason_and_a_file() -> None:

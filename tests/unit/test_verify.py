@@ -29,21 +29,23 @@ def failed(facts: dict[str, Any], row: Stack = ROW, world: str = "docker") -> di
 def test_the_row_itself_passes_everything() -> None:
     verdict = verify(ROW, docker_facts(ROW), "docker", {})
     assert failed(docker_facts(ROW)) == {}
-    assert [check.outcome for check in verdict.checks] == [Outcome.PASSED] * len(RULES)
+    assert [check.outcome for check in verdict.checks] == [Outcome.PASSED] * len(rules("docker"))
 
 
 def test_the_row_as_sif_passes_everything_that_a_sif_has() -> None:
     assert failed(sif_facts(ROW), world="sif") == {}
     ids = {rule.id for rule in rules("sif")}
     assert ids == {rule.id for rule in RULES} - {
-        "static.scan", "static.proxy", "static.user", "static.entrypoint", "static.history",
-        "static.temporary", "static.site-layers",
+        "static.scan", "static.proxy", "static.user", "static.entrypoint", "static.history", "static.workdir",
+        "static.temporary", "static.site-layers", "static.settings",
     }  # fmt: skip
+    assert {rule.id for rule in RULES} - {rule.id for rule in rules("docker")} == {"static.scripts"}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_without_facts_no_check_passes(rule: Any) -> None:
-    check = next(check for check in verify(ROW, {}, "docker", {}).checks if check.id == rule.id)
+    world = min(rule.worlds)
+    check = next(check for check in verify(ROW, {}, world, {}).checks if check.id == rule.id)
     assert check.outcome is (Outcome.NOT_RUN if rule.needs else Outcome.FAILED)
     assert check.detail
     with pytest.raises(MissingFact):
@@ -191,7 +193,7 @@ TRIED: tuple[tuple[str, Change, str], ...] = (
      "'cc1plus'"),
     ("static.ssh", lambda f: f["system"]["ssh"].update(client="/etc/ssh/ssh_config: line 3: Bad option"),
      "ssh refuses its configuration: /etc/ssh/ssh_config: line 3"),
-    ("static.ssh", lambda f: f["system"]["ssh"].update(server="sshd_config line 1: Bad option"), "sshd refuses"),
+    ("static.ssh", lambda f: f["system"]["ssh"].update(server="line 1: Bad option"), "sshd refuses"),
     ("static.init", lambda f: f["system"].update(init="code 126: cannot execute"), "starts no program"),
     ("static.rdma", lambda f: f["system"]["fabric"].update(drivers=[]), "no driver for libmlx5-rdmav34.so"),
     ("link.compile", lambda f: f["compile"].update(error="InductorError: g++ failed"), "InductorError"),
@@ -374,7 +376,6 @@ def test_unreadable_folders_fail_in_docker() -> None:
         "RUN |1 https_proxy=http://10.0.0.1:3128 /bin/sh -c true",
         "RUN |1 PIP_INDEX_URL=http://index.example/simple /bin/sh -c true",
         "RUN pip install --index-url http://index.example/simple torch",
-        "RUN curl http://user:word@files.example/x",
         "RUN echo 'deb http://mirror.example/debian trixie main' > /etc/apt/sources.list",
         "RUN echo 'deb [signed-by=/k] https://mirror.example/debian trixie main' > /etc/apt/sources.list",
     ],
@@ -382,7 +383,10 @@ def test_unreadable_folders_fail_in_docker() -> None:
 def test_the_history_tells_nothing_of_the_site(line: str) -> None:
     facts = docker_facts(ROW)
     facts["history"]["lines"].append(line)
-    assert set(failed(facts)) == {"static.history"}
+    details = failed(facts)
+    assert set(details) == {"static.history"}
+    assert "example" not in details["static.history"]
+    assert "10.0.0.1" not in details["static.history"]
 
 
 def test_a_key_in_a_wheel_is_public() -> None:
@@ -463,7 +467,7 @@ JSON = st.recursive(
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(docker_facts(ROW), JSON)))
 def test_facts_of_any_shape_are_judged_and_not_raised(facts: dict[str, Any]) -> None:
     verdict = verify(ROW, facts, "docker", {})
-    assert len(verdict.checks) == len(RULES)
+    assert len(verdict.checks) == len(rules("docker"))
     assert verdict.failed
 
 

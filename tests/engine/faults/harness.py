@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -17,11 +18,12 @@ from stackwright import leftovers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host import Site, apt_mirror
-from stackwright.labels import KEY, PROVIDER, VERSION, of_row
+from stackwright.labels import KEY, PROVIDER, VERSION
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
 from stackwright.probe import Witness, probe_image, run_image_tests
 from stackwright.providers.debian import KEEP_NOTHING_OF_THE_SITE
 from stackwright.render import declared
+from stackwright.render import labels as rendered_labels
 from stackwright.rules import tables
 from stackwright.runner import Completed, Runner
 from stackwright.suite import upstream
@@ -102,7 +104,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
 
 
 def write_context(folder: Path, stack: Stack) -> None:
-    for name in ("Dockerfile", "mpirun", "ompi_info", "horovodrun", "fake", "tree"):
+    for name in ("Dockerfile", "mpirun", "ompi_info", "horovodrun", "record", "fake", "tree"):
         source = HERE / name
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, folder / name)
@@ -119,11 +121,12 @@ def write_context(folder: Path, stack: Stack) -> None:
 
 def labels(stack: Stack) -> dict[str, str]:
     added = {PROVIDER: stack.provider, KEY: "5e" * 32, VERSION: "5e" * 6}
-    return added | dict(of_row(stack, "stackwright/base:debian-13", json.dumps(declared(stack))))
+    return added | dict(rendered_labels(stack))
 
 
 def reference(name: str) -> str:
-    return f"stackwright/faults:{name}"
+    """A name of this run's own: others may run on the same engine."""
+    return f"stackwright/faults-{os.getpid()}:{name}"
 
 
 def bake_file(folder: Path, stack: Stack, base: str, faults: Sequence[Fault]) -> str:

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stackwright.checks import built
 from stackwright.verify import RULES
 
 FAKE = "/usr/src/fake/build"
+OTHER_GCC = '#!/bin/sh\\ncase $1 in -dump*) echo 12.2.0;; *) exec /usr/bin/gcc "$@";; esac\\n'
 SITE = "$(/opt/stack/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
 MULTIARCH = "/usr/lib/x86_64-linux-gnu"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 NEW_CA = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=site -keyout /dev/null -out"
 
 
+SECRET = "Vq8tGm2x-hunter2"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """``instructions`` are Dockerfile lines on top of the good image; ``says`` is in the check's detail."""
+    """``instructions`` are Dockerfile lines on top of the good image; ``says`` is all in the checks' details.
+
+    An image takes seconds: faults that do not touch each other share one.
+    """
 
     name: str
     instructions: tuple[str, ...]
     red: frozenset[str]
-    says: str
+    says: tuple[str, ...]
 
 
 def run(name: str, command: str, red: str, says: str) -> Fault:
     """A fault that root plants with a command."""
     lines = ("USER root", f"RUN {command}", "USER train")
-    return Fault(name=name, instructions=lines, red=frozenset({red}), says=says)
+    return Fault(name=name, instructions=lines, red=frozenset({red}), says=(says,))
 
 
 def meta(name: str, instruction: str, red: str, says: str) -> Fault:
     """A fault in what the image says of itself."""
-    return Fault(name=name, instructions=(instruction,), red=frozenset({red}), says=says)
+    return Fault(name=name, instructions=(instruction,), red=frozenset({red}), says=(says,))
 
 
 def extension(name: str, change: str, red: str, says: str) -> Fault:
@@ -54,8 +60,6 @@ def metadata(package: str, change: str) -> str:
     return f"sed -i '{change}' {SITE}/{package}*.dist-info/METADATA"
 
 
-NEEDS_THE_IMPORT = frozenset({"link.import", *(rule.id for rule in built.RULES)})
-
 FAULTS = (
     run("host-key", "ssh-keygen -q -A", "static.host-key", "/etc/ssh/ssh_host_ed25519_key is a host key"),
     run("private-key", "su train -c \"ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519\"",
@@ -75,10 +79,10 @@ FAULTS = (
     run("apt-sources", "printf 'deb %s sid main' http://mirror.example > /etc/apt/sources.list.d/site.list",
         "static.site-config", "site.list"),
     meta("proxy", "ENV https_proxy=http://proxy.example:3128", "static.proxy", "https_proxy"),
-    Fault(name="index-in-history", red=frozenset({"static.history"}), says="PIP_INDEX_URL=h",
+    Fault(name="index-in-history", red=frozenset({"static.history"}), says=("tells of PIP_INDEX_URL",),
           instructions=("ARG PIP_INDEX_URL=http://index.example", "RUN true")),
     Fault(name="site-in-a-deleted-file", red=frozenset({"static.site-layers"}),
-          says="mirror in etc/left of layer",
+          says=("mirror in etc/left of layer",),
           instructions=("USER root", "RUN echo http://mirror.planted.example/debian > /etc/left",
                         "RUN rm /etc/left", "USER train")),
     run("left-in-tmp", "echo x > /var/tmp/wheel.log", "static.temporary", "/var/tmp/wheel.log"),
@@ -91,16 +95,42 @@ FAULTS = (
     meta("root", "USER root", "static.user", "default user is root"),
     meta("user-without-name", "USER 4711", "static.user", "4711 has no name"),
     run("no-tini", "rm /usr/bin/tini", "static.init", "no tini"),
+    meta("other-user", "USER nobody", "static.user", "'nobody', the row's is train"),
     meta("no-entrypoint", 'ENTRYPOINT ["/bin/bash"]', "static.entrypoint", "/bin/bash"),
     run("no-sshd", "rm /usr/sbin/sshd", "static.ssh", "no sshd"),
-    Fault(name="no-rdma-provider", red=frozenset({"static.rdma", "link.verbs"}), says="no provider",
+    Fault(name="no-rdma-provider", red=frozenset({"static.rdma"}), says=("no provider",),
           instructions=("USER root", f"RUN rm -r {MULTIARCH}/libibverbs", "USER train")),
-    Fault(name="no-ucx", red=frozenset({"static.rdma", "link.ucx"}), says="libucp",
+    Fault(name="no-ucx", red=frozenset({"static.rdma"}), says=("libucp",),
           instructions=("USER root", f"RUN rm {MULTIARCH}/libucp.so*", "USER train")),
     run("no-headers", "rm /usr/include/python3*/Python.h", "static.compiler", "no Python.h"),
     run("nvcc-in-runtime", "mkdir -p /usr/local/cuda/bin && printf '#!/bin/sh' > /usr/local/cuda/bin/nvcc && "
         "chmod +x /usr/local/cuda/bin/nvcc", "static.nvcc", "/usr/local/cuda/bin/nvcc"),
-    meta("no-require-cuda", "ENV NVIDIA_REQUIRE_CUDA=", "static.environment", "names no lowest CUDA"),
+    meta("no-require-cuda", "ENV NVIDIA_REQUIRE_CUDA=", "static.environment", "NVIDIA_REQUIRE_CUDA is ''"),
+    Fault(name="variables", red=frozenset({"static.environment"}),
+          says=("sets NCCL_P2P_DISABLE", "sets HOROVOD_CACHE_CAPACITY", "sets OMPI_MCA_btl", "sets UCX_TLS",
+                "sets WORLD_SIZE", "sets CUDA_VISIBLE_DEVICES", "sets PYTHONPATH", "sets LD_PRELOAD",
+                "'void', the row's is 'all'"),
+          instructions=("ENV NCCL_P2P_DISABLE=1 HOROVOD_CACHE_CAPACITY=0 OMPI_MCA_btl=tcp UCX_TLS=tcp",
+                        "ENV WORLD_SIZE=1 CUDA_VISIBLE_DEVICES=none PYTHONPATH=/srv/none",
+                        "ENV LD_PRELOAD=libm.so.6 NVIDIA_VISIBLE_DEVICES=void")),
+    Fault(name="was-set-once", red=frozenset({"static.environment", "static.history"}),
+          says=("sets NCCL_DEBUG",), instructions=("ENV NCCL_DEBUG=INFO", "ENV NCCL_DEBUG=")),
+    Fault(name="credentials", red=frozenset({"static.credentials"}),
+          says=("Env/DB_PASSWORD holds a password", "history/lines/", "com.example.mirror"),
+          instructions=(f"ENV DB_PASSWORD={SECRET}", f"ARG REGISTRY_TOKEN={SECRET}", "RUN true",
+                        f"LABEL com.example.mirror=https://build:{SECRET}@mirror.example/debian")),
+    Fault(name="labels-and-folder", red=frozenset({"static.labels", "static.workdir"}),
+          says=("maintainer is not the row's", "elsewhere.example", "'/tmp'"),
+          instructions=("LABEL maintainer=someone org.opencontainers.image.source=https://elsewhere.example",
+                        "WORKDIR /tmp")),
+    Fault(name="entrypoint-and-command", red=frozenset({"static.entrypoint"}),
+          says=("env A=1", "the command is /bin/sh"),
+          instructions=('ENTRYPOINT ["/usr/bin/tini", "--", "/usr/bin/env", "A=1"]', 'CMD ["/bin/sh"]')),
+    Fault(name="settings", red=frozenset({"static.settings"}),
+          says=("OnBuild is ['RUN touch /planted']", "Volumes is /data", "ExposedPorts is 22/tcp",
+                "Healthcheck is", "StopSignal is SIGKILL", "Shell is ['/bin/sh', '-c']"),
+          instructions=("ONBUILD RUN touch /planted", "VOLUME /data", "EXPOSE 22", "HEALTHCHECK CMD true",
+                        "STOPSIGNAL SIGKILL", 'SHELL ["/bin/sh", "-c"]')),
     meta("require-newer-cuda", "ENV NVIDIA_REQUIRE_CUDA=cuda>=13.0", "static.environment", "cuda>=13.0"),
     meta("no-capabilities", "ENV NVIDIA_DRIVER_CAPABILITIES=", "static.environment", "DRIVER_CAPABILITIES"),
     meta("no-title", "LABEL org.opencontainers.image.title=", "static.oci-labels", "title is missing"),
@@ -113,8 +143,8 @@ FAULTS = (
          "static.stack-label", "11.8"),
     run("other-row-file", "sed -i s/0.28.1/0.27.0/ /etc/stackwright/row.json", "static.row-file", "0.27.0"),
     run("other-os", "sed -i s/trixie/bookworm/ /etc/os-release", "declared.os", "bookworm"),
-    run("other-gcc", "printf '#!/bin/sh\\necho 12.2.0\\n' > /usr/local/bin/gcc && "
-        "chmod +x /usr/local/bin/gcc", "declared.gcc", "12.2.0"),
+    run("other-gcc", f"printf '{OTHER_GCC}' > /usr/local/bin/gcc && chmod +x /usr/local/bin/gcc",
+        "declared.gcc", "12.2.0"),
     run("other-mpi", "sed -i s/5.0.7/4.1.4/ /opt/stack/bin/mpirun", "declared.mpi", "4.1.4"),
     run("other-horovod", metadata("horovod", "s/^Version: .*/Version: 0.27.0/"),
         "declared.horovod", "0.27.0"),
@@ -123,8 +153,8 @@ FAULTS = (
     run("extra-package", f"cp -r {SITE}/filelock-*.dist-info {SITE}/extra-1.0.dist-info && "
         + metadata("extra", "s/^Name: .*/Name: extra/"), "declared.packages", "the lock has none"),
     run("lost-package", f"rm -r {SITE}/filelock-*.dist-info", "declared.packages", "filelock is absent"),
-    Fault(name="other-libc", red=frozenset({"declared.distribution", "static.cluster-labels"}),
-          says="libc6 is 2.0-1", instructions=(
+    Fault(name="other-libc", red=frozenset({"declared.distribution"}),
+          says=("libc6 is 2.0-1",), instructions=(
               "USER root",
               "RUN sed -i '/^Package: libc6$/,/^$/s/^Version: .*/Version: 2.0-1/' /var/lib/dpkg/status",
               "USER train")),
@@ -158,9 +188,37 @@ FAULTS = (
     extension("no-kernels", "ARCHES=70,80", "declared.gpu-arch", "no kernels for 9.0"),
     run("other-framework", f"sed -i s/2.6.0/2.6.1/ {SITE}/torch/__init__.py {SITE}/horovod/metadata.json",
         "declared.frameworks", "2.6.1"),
-    Fault(name="no-import", red=NEEDS_THE_IMPORT, says="horovod.torch: exit code 1",
+    Fault(name="no-import", red=frozenset({"link.import"}), says=("horovod.torch: exit code 1",),
           instructions=("USER root", f"RUN echo 'raise ImportError(1)' >> {SITE}/horovod/torch/__init__.py",
                         "USER train")),
+    run("no-extension", f"rm {SITE}/horovod/torch/mpi_lib_v2*", "link.import", "its extension does not load"),
+    run("no-libmpi", f"rm {MULTIARCH}/libmpi.so.40", "link.unresolved", "libmpi.so.40"),
+    run("torch-of-the-user", f"mkdir -p /srv/more && cp -r {SITE}/torch /srv/more && "
+        f"echo 'import sys; sys.path.insert(0, \"/srv/more\")' > {SITE}/more.pth",
+        "link.origin", "torch is imported from /srv/more/torch/__init__.py"),
+    run("horovod-before-ours", f"mkdir -p /srv/more && cp -r {SITE}/horovod /srv/more && "
+        f"echo 'import sys; sys.path.insert(0, \"/srv/more\")' > {SITE}/more.pth",
+        "link.origin", "horovod.torch is imported from /srv/more/horovod"),
+    run("second-libmpi", library("/usr/local/lib", "libmpi.so.40", "mpi.c") + " && ldconfig",
+        "link.mpi", "/usr/local/lib/libmpi.so.40, which is not mpirun's"),
+    run("changed-nccl", f"echo more >> {SITE}/nvidia/nccl/lib/libnccl.so.2", "declared.nccl",
+        "is not as nvidia-nccl"),
+    run("changed-cudnn", f"echo more >> {SITE}/nvidia/cudnn/lib/libcudnn.so.9", "declared.cudnn",
+        "is not as nvidia-cudnn"),
+    run("preloaded-cudart", library("/usr/local/lib", "libcudart.so.12", "cudart.c") +
+        " && echo /usr/local/lib/libcudart.so.12 > /etc/ld.so.preload",
+        "declared.cuda-runtime", "/usr/local/lib/libcudart.so.12, which no wheel brought"),
+    Fault(name="programs-that-do-not-work",
+          says=("cc1plus", "ssh refuses", "libibverbs.d names no driver for", "starts no"),
+          red=frozenset({"static.compiler", "static.ssh", "static.rdma", "static.init"}),
+          instructions=("USER root", "RUN rm /usr/libexec/gcc/*/*/cc1plus /etc/libibverbs.d/* && "
+                        "echo NoSuchOption yes >> /etc/ssh/ssh_config && truncate --size 0 /usr/bin/tini",
+                        "USER train")),
+    Fault(name="parts-that-are-gone", says=("g++ compiles no extension", "sshd refuses", "libmlx5-rdmav"),
+          red=frozenset({"static.compiler", "static.ssh", "static.rdma"}),
+          instructions=("USER root", "RUN rm /usr/lib/gcc/*/*/libstdc++.so /etc/libibverbs.d/mlx5.driver && "
+                        "echo Port many >> /etc/ssh/sshd_config", "USER train")),
+    run("no-openmp", "rm /usr/lib/gcc/*/*/include/omp.h", "link.compile", "omp.h"),
     extension("no-mpi", "MPI=0", "built.mpi", "without MPI"),
     extension("no-gloo", "GLOO=0", "built.gloo", "without Gloo"),
     extension("no-nccl", "NCCL=0", "built.nccl", "without NCCL"),
