@@ -53,7 +53,7 @@ def main():
         error = None if apart < 1e-5 else "the compiled function differs by %g" % apart
     except Exception as raised:
         text = str(raised).strip().splitlines() or [""]
-        telling = [line for line in text if "error" in line.lower()] or text
+        telling = [line for line in text if "error:" in line.lower()] or text
         error = "%s: %s" % (type(raised).__name__, telling[0].strip()[:300])
     return {"absent": None, "error": error, "seconds": round(time.time() - start, 1)}
 

@@ -184,8 +184,9 @@ def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Map
         labels=labels, scripts=scripts, not_run=not_run,
     )  # fmt: skip
     check = agreement(
-        means.runner, row.stack, tests=project.root / "tests" / "images", facts=facts, world="sif",
-        junit=facts.with_suffix(".xml"), not_run=not_run, witness=convert.witness(apptainer, sif),
+        means.runner, row.stack, tests=project.root / "tests" / "images", facts=facts,
+        verdict=probed.verdict, junit=facts.with_suffix(".xml"), not_run=not_run,
+        witness=convert.witness(apptainer, sif),
     )  # fmt: skip
     return probed.facts, replace(probed.verdict, checks=(*probed.verdict.checks, check))
 

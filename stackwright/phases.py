@@ -257,7 +257,7 @@ def _judged(
     world = probed.verdict.world
     check = agreement(
         job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
-        facts=job.folder / "facts" / world, world=world, not_run=not_run,
+        facts=job.folder / "facts" / world, verdict=probed.verdict, not_run=not_run,
         junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
         witness=witness,
     )  # fmt: skip

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
+from stackwright import agreement as agreed
 from stackwright import credentials
 from stackwright.checks.collective import runs
 from stackwright.checks.link import modules
 from stackwright.engines.docker import Mount
-from stackwright.model import Check, Outcome, Stack, Tier, Verdict
+from stackwright.model import Check, Stack, Tier, Verdict
 from stackwright.runner import Completed, Runner
 from stackwright.verify import verify
 
@@ -230,19 +231,19 @@ def agreement(
     *,
     tests: Path,
     facts: Path,
-    world: str,
+    verdict: Verdict,
     junit: Path,
     not_run: Mapping[Tier, str],
     witness: Witness,
 ) -> Check:
     """The image tests as one more check of an image, because they look by other means."""
+    junit.unlink(missing_ok=True)  # an older one is of another run
     done = run_image_tests(
-        runner, stack, tests=tests, facts=facts, world=world, junit=junit, not_run=not_run, witness=witness
-    )
-    return Check(
-        id="static.image-tests",
-        tier=Tier.STATIC,
-        why="Tests that look at the image without our probes (testinfra) agree with them.",
-        outcome=Outcome.PASSED if done.passed else Outcome.FAILED,
-        detail=done.output.strip().splitlines()[-1] if done.output.strip() else "they said nothing",
-    )
+        runner, stack, tests=tests, facts=facts, world=verdict.world, junit=junit, not_run=not_run,
+        witness=witness,
+    )  # fmt: skip
+    said = (done.output.strip().splitlines() or ["they said nothing"])[-1]
+    if not junit.is_file():
+        return agreed.judged((), verdict, said)
+    agreed.clean(junit)
+    return agreed.judged(agreed.cases(junit), verdict, said)

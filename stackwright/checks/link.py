@@ -236,7 +236,7 @@ RULES = (
          why="A library that searches a folder of stubs finds the stub libcuda before the driver's."),
     Rule(id="link.compile", tier=L, judge=compiles, needs=("static.compiler", *IMPORTED),
          why="torch.compile makes C++ and compiles it at run time; a part of gcc that is gone fails there."),
-    Rule(id="declared.gpu-arch", tier=L, judge=architectures,
+    Rule(id="declared.gpu-arch", tier=L, judge=architectures, needs=("link.import",),
          why="Horovod's own kernels exist for each GPU architecture of the row."),
     Rule(id="declared.frameworks", tier=L, judge=frameworks, needs=IMPORTED,
          why="Each framework that is imported has the version that the row declares."),

@@ -249,7 +249,7 @@ RULES = (
          why="LD_LIBRARY_PATH is overwritten by the modules of an HPC site, so nothing may need it."),
     Rule(id="static.init", tier=S, judge=init,
          why="Without an init the processes that a training leaves behind are never reaped."),
-    Rule(id="static.ssh", tier=S, judge=ssh,
+    Rule(id="static.ssh", tier=S, judge=ssh, needs=("static.user",),
          why="mpirun and horovodrun reach other nodes by OpenSSH."),
     Rule(id="static.rdma", tier=S, judge=rdma,
          why="Without the user-space libraries of RDMA, NCCL falls back to TCP and says nothing."),

@@ -1,4 +1,8 @@
-"""A second witness for the static tier: testinfra looks at the container or the SIF, without our probes."""
+"""A second witness for the static tier: testinfra looks at the container or the SIF, without our probes.
+
+Each test names the checks that it doubles. Where one of them failed, the test may fail too: that is
+nothing new.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ Property = Callable[[str, object], None]
 
 @pytest.mark.docker_only
 def test_default_user_is_not_root(host: Any, record_property: Property) -> None:
+    record_property("doubles", "static.user")
     record_property("why", "A container that is root by default can write to what it mounts as root.")
     assert host.user().uid != 0
     assert host.user().name
@@ -26,12 +31,14 @@ def test_default_user_is_not_root(host: Any, record_property: Property) -> None:
 
 @pytest.mark.parametrize("name", ["/etc/ssh/ssh_host_*", "/root/.ssh/*", "/home/*/.ssh/*"])
 def test_no_key_of_ssh(root_host: Any, name: str, record_property: Property) -> None:
+    record_property("doubles", "static.host-key, static.private-key, ledger.undeclared, ledger.credentials")
     record_property("why", "A key inside an image is known to everyone who pulls it.")
     assert root_host.run(f"ls -A {name} 2>/dev/null").stdout == ""
 
 
 @pytest.mark.parametrize("name", ["/root/.cache", "/etc/pip.conf", "/etc/apt/sources.list"])
 def test_nothing_of_the_build_is_left(root_host: Any, name: str, record_property: Property) -> None:
+    record_property("doubles", "static.pip-cache, static.site-config, ledger.undeclared")
     record_property(
         "why", "Caches make the image larger, and configuration of the build site is not ours to ship."
     )
@@ -40,6 +47,7 @@ def test_nothing_of_the_build_is_left(root_host: Any, name: str, record_property
 
 
 def test_row_is_in_the_image(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("doubles", "static.row-file")
     record_property("why", "Who is inside the image reads the row that it was made from.")
     inside = host.file("/etc/stackwright/row.json")
     assert inside.user == "root"
@@ -48,16 +56,19 @@ def test_row_is_in_the_image(host: Any, stack: Stack, record_property: Property)
 
 @pytest.mark.parametrize("name", ["gcc", "g++", "mpirun", "ssh", "tini", "horovodrun"])
 def test_program_is_there(host: Any, name: str, record_property: Property) -> None:
+    record_property("doubles", "static.compiler, static.ssh, static.init, declared.mpi, declared.horovod")
     record_property("why", "torch.compile needs the compilers, mpirun and horovodrun need ssh.")
     assert host.exists(name)
 
 
 def test_nvcc_only_in_devel(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("doubles", "static.nvcc")
     record_property("why", "A runtime image ships no CUDA compiler (5 GB).")
     assert host.exists("nvcc") == (stack.flavour == "devel")
 
 
 def test_versions_of_programs(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("doubles", "declared.python, declared.gcc, declared.mpi")
     record_property("why", "Python, gcc and MPI are the row's.")
     assert same_release(stack.python, host.check_output("/opt/stack/bin/python -c %s", PYTHON_VERSION))
     assert same_release(stack.gcc, host.check_output("gcc -dumpfullversion"))
@@ -68,6 +79,7 @@ PYTHON_VERSION = "import platform; print(platform.python_version())"
 
 
 def test_packages_fit_together(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("doubles", "declared.packages, declared.horovod")
     """But for the row's own NCCL, which takes the place of the one that a wheel pins."""
     record_property("why", "pip finds no package whose requirement is absent or of another version.")
     done = host.run("/opt/stack/bin/python -m pip check")
@@ -77,11 +89,13 @@ def test_packages_fit_together(host: Any, stack: Stack, record_property: Propert
 
 
 def test_library_path_is_not_used(host: Any, record_property: Property) -> None:
+    record_property("doubles", "static.library-path")
     record_property("why", "LD_LIBRARY_PATH is overwritten by the modules of an HPC site.")
     assert host.environment().get("LD_LIBRARY_PATH", APPTAINER_LIBRARIES) == APPTAINER_LIBRARIES
 
 
 def test_loader_has_no_libcuda(host: Any, record_property: Property) -> None:
+    record_property("doubles", "static.libcuda-stub")
     record_property("why", "A stub libcuda on the loader's path hides the driver; the driver brings its own.")
     if host.file("/proc/driver/nvidia/version").exists:
         return

@@ -116,7 +116,7 @@ def test_the_pip_of_a_lock_is_looked_for_in_the_image() -> None:
 
 
 def test_ucx_is_missed_only_where_the_distribution_has_it() -> None:
-    fabric = {"ibverbs": True, "providers": ["libmlx5-rdmav34.so"], "ucx": []}
+    fabric = {"ibverbs": True, "providers": ["libmlx5-rdmav34.so"], "ucx": [], "drivers": ["mlx5"]}
     facts = {"system": {"fabric": fabric}}
     assert not static.rdma(stack("cuda11-ubuntu"), facts).problems
     assert static.rdma(stack("cuda12-ubuntu"), facts).problems

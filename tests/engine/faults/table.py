@@ -8,6 +8,8 @@ from stackwright.verify import RULES
 
 FAKE = "/usr/src/fake/build"
 OTHER_GCC = '#!/bin/sh\\ncase $1 in -dump*) echo 12.2.0;; *) exec /usr/bin/gcc "$@";; esac\\n'
+RECORDED = "/opt/stack/bin/python /usr/src/record"
+"""Wheels that brought these files, and no changed ones."""
 SITE = "$(/opt/stack/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
 MULTIARCH = "/usr/lib/x86_64-linux-gnu"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
@@ -216,7 +218,7 @@ FAULTS = (
                         "USER train")),
     Fault(name="parts-that-are-gone", says=("g++ compiles no extension", "sshd refuses", "libmlx5-rdmav"),
           red=frozenset({"static.compiler", "static.ssh", "static.rdma"}),
-          instructions=("USER root", "RUN rm /usr/lib/gcc/*/*/libstdc++.so /etc/libibverbs.d/mlx5.driver && "
+          instructions=("USER root", "RUN rm /usr/include/c++/*/string /etc/libibverbs.d/mlx5.driver && "
                         "echo Port many >> /etc/ssh/sshd_config", "USER train")),
     run("no-openmp", "rm /usr/lib/gcc/*/*/include/omp.h", "link.compile", "omp.h"),
     extension("no-mpi", "MPI=0", "built.mpi", "without MPI"),
@@ -232,10 +234,10 @@ FAULTS = (
         "declared.patches", "other.patch"),
     run("cpu-of-the-builder", f"sed -i s/-mavx2/-march=native/ {SITE}/horovod/build_info.json",
         "built.cpu-flags", "-march=native"),
-    run("other-cudart", f"sed -i s/12040/12080/ /usr/src/fake/cudart.c && {FAKE} libraries",
+    run("other-cudart", f"sed -i s/12040/12080/ /usr/src/fake/cudart.c && {FAKE} libraries && {RECORDED}",
         "declared.cuda-runtime", "12.8"),
-    run("other-cudnn", f"CUDNN_CODE=90701 {FAKE} libraries", "declared.cudnn", "9.7.1"),
-    run("other-nccl-library", f"sed -i s/22105/22703/ /usr/src/fake/nccl.c && {FAKE} libraries",
+    run("other-cudnn", f"CUDNN_CODE=90701 {FAKE} libraries && {RECORDED}", "declared.cudnn", "9.7.1"),
+    run("other-nccl-library", f"sed -i s/22105/22703/ /usr/src/fake/nccl.c && {FAKE} libraries && {RECORDED}",
         "declared.nccl", "2.27.3"),
 )  # fmt: skip
 

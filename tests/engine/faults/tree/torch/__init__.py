@@ -53,5 +53,8 @@ def compile(function, **options):
             "-o",
             Path(folder) / "made.so",
         ]
-        subprocess.run(argv, input=b"#include <omp.h>\nint n() { return omp_get_max_threads(); }", check=True)
+        code = b"#include <omp.h>\nint n() { return omp_get_max_threads(); }"
+        done = subprocess.run(argv, input=code, stderr=subprocess.PIPE, check=False)
+        if done.returncode:
+            raise RuntimeError(f"C++ compile error\n{done.stderr.decode()}")
     return function
