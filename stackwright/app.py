@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ class App:
         self.project = Project(root=ROOT, matrix=matrix.resolve(), out=out.resolve())
         self.console = Console(stderr=True)
         self.runner = Runner(show=show)
+        self.allow: Words = ()
 
     def plan(self, rows: Words, where: Words, *, default: bool = False) -> Plan:
         if default and not rows and not where:
@@ -64,10 +66,19 @@ class App:
         return planned
 
     def cells(self, rows: Words, where: Words) -> tuple[Cell, ...]:
-        return cells(self.project, rows, where)
+        found = cells(self.project, rows, where)
+        return tuple(replace(cell, allow=self.allow) for cell in found) if self.allow else found
 
     def say(self, text: str) -> None:
         self.console.print(redact(text), markup=False, highlight=False, soft_wrap=True)
+
+    def warn(self, planned: Plan) -> None:
+        """Say which rules warn of a row, and which would refuse it and were allowed."""
+        from stackwright import output
+
+        for row in planned.rows:
+            for notice in row.notices:
+                self.say(output.notice_line(row.stack.id, notice))
 
     def tell(self, planned: Plan) -> None:
         """The rows that cannot work, and why."""
@@ -77,8 +88,31 @@ class App:
             self.console.print(output.rejection_text(rejection, self.project.matrix.name))
 
 
+def allow_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Rules whose documented facts must not refuse a row; kept in the App, because every plan needs them."""
+    return click.option(
+        "--allow", multiple=True, metavar="RULE", expose_value=False, callback=_allow,
+        help="go on where RULE refuses by a documented fact; the image keeps the rule's name",
+    )(command)  # fmt: skip
+
+
+def _allow(context: click.Context, _: click.Parameter, names: Words) -> None:
+    app = context.find_object(App)
+    if not names or app is None:
+        return
+    from stackwright.problems import near
+    from stackwright.rules.every import NAMES
+
+    for name in names:
+        if name not in NAMES:
+            hint = near(name, NAMES) or "./build.py explain ROW names the rules"
+            raise UsageError(f"--allow {name!r}: there is no such rule", hint=hint)
+    app.allow = tuple(dict.fromkeys(names))
+
+
 def selection(command: Callable[..., None]) -> Callable[..., None]:
     """Rows are named by id or by glob, or chosen by the value of a field."""
+    command = allow_option(command)
     where = click.option("--where", multiple=True, metavar="FIELD=VALUE", help="rows with this value (ANDed)")
     return click.argument("rows", nargs=-1, metavar="[ROW…]")(where(command))
 
@@ -151,6 +185,7 @@ def work(
     if origin == "def":
         _refuse_what_definitions_cannot(jobs, gpu)
     planned = app.plan(rows, where, default=not phases)
+    app.warn(planned)
     signer = signing.signer(_key(sign), app.runner) if sign else None
     if origin == "def":
         _from_definitions(app, planned, form, signer, how)

@@ -17,6 +17,7 @@ from stackwright.app import (
     ROOT,
     App,
     Words,
+    allow_option,
     compression_option,
     example,
     exit_codes,
@@ -87,6 +88,9 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
         out = Console()
         if planned.rows:
             out.print(output.plan_table(planned, states))
+        for row in planned.rows:
+            for notice in row.notices:
+                out.print(output.notice_line(row.stack.id, notice), soft_wrap=True, markup=False)
         for rejection in planned.rejections:
             out.print(output.rejection_text(rejection, app.project.matrix.name), soft_wrap=True)
         out.print(output.summary_line(planned))
@@ -124,6 +128,7 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
     metavar="FIELD=VALUE",
     help="change a field of the row, or constrain driver, numpy or setuptools",
 )
+@allow_option
 @json_option
 @click.pass_obj
 def explain_command(app: App, row: str | None, settings: Words, form: str) -> None:
@@ -176,6 +181,7 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None, form: s
     from stackwright import definition, output, project, render
 
     planned = app.plan(rows, where)
+    app.warn(planned)
     folder = to or app.project.out / "rendered"
     render.write_all([row.recipe for row in planned.rows], folder)
     for row in planned.rows:
@@ -255,6 +261,7 @@ cli.add_command(facts_command)
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
+@allow_option
 @json_option
 @click.pass_obj
 def report_command(app: App, form: str) -> None:
@@ -314,6 +321,7 @@ def _cluster(app: App, rows: Words, where: Words, form: str) -> None:
 @click.option(
     "--all-projects", is_flag=True, help="free as well what other checkouts recorded, or other matrices"
 )
+@allow_option
 @json_option
 @click.pass_obj
 def clean_command(app: App, yes: bool, all_projects: bool, form: str) -> None:

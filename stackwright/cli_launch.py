@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from stackwright import launch
-from stackwright.app import App, Words, example, json_option, print_json, refuse
+from stackwright.app import App, Words, allow_option, example, json_option, print_json, refuse
 from stackwright.errors import UsageError
 
 
@@ -48,6 +48,7 @@ def _was_given(context: click.Context, name: str) -> bool:
     help="where sshd-as-user listens",
 )  # fmt: skip
 @click.option("--ssh-key", metavar="PATH", help="the private key, as the container sees it")
+@allow_option
 @json_option
 @click.pass_obj
 @click.pass_context

@@ -8,7 +8,7 @@ from typing import Any
 
 from stackwright.checks.declared import normal
 from stackwright.checks.rule import numbers
-from stackwright.labels import PROVIDER
+from stackwright.labels import ALLOWED, PROVIDER
 from stackwright.model import Stack
 from stackwright.resolve import PACKAGE_OF
 
@@ -35,6 +35,7 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield "patches", _first(stack, facts, "compiled_by", "patches")
     labels = dig(facts, "labels") or dig(facts, "image", "Config", "Labels")
     yield "provider", text(dig(labels, PROVIDER))
+    yield "allowed", text(dig(labels, ALLOWED))
     yield "flavour", None if not packages else "devel" if dig(facts, "system", "nvcc") else "runtime"
     yield "gpu_arch", " ".join(_architectures(facts)) or None
 

@@ -13,6 +13,9 @@ OCI = "org.opencontainers.image."
 """Source: opencontainers/image-spec, annotations.md."""
 
 ROW, KEY, STACK, PROVIDER = (f"org.stackwright.{name}" for name in ("row", "key", "stack", "provider"))
+ALLOWED = "org.stackwright.allowed"
+"""The rules that would refuse the row and were allowed; an image of a row without any has no such label."""
+
 VERSION, VENDOR, URL = (f"{OCI}{name}" for name in ("version", "vendor", "url"))
 
 EPOCH = 1577836800
@@ -64,6 +67,7 @@ def of_row(stack: Stack, base: str, document: str) -> tuple[tuple[str, str], ...
         (f"{OCI}licenses", licenses(stack)),
         (f"{OCI}base.name", base),
         (ROW, stack.id),
+        *(((ALLOWED, " ".join(stack.allowed)),) if stack.allowed else ()),
         *cluster.labels(stack),
         (STACK, document),
     )

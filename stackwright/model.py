@@ -120,7 +120,8 @@ class Stack:
 
     ``cuda`` is the compiler's release ("12.4"), ``cuda_runtime`` that of the libcudart which the
     frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
-    ``frameworks`` maps a module to its version, in the order of FRAMEWORKS.
+    ``frameworks`` maps a module to its version, in the order of FRAMEWORKS. ``allowed`` are the rules that
+    would refuse the row and were allowed.
     """
 
     id: str
@@ -142,6 +143,7 @@ class Stack:
     test_on_gpu: bool
     patches: tuple[str, ...]
     lock: Lock
+    allowed: tuple[str, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -151,6 +153,19 @@ class Stack:
     def extensions(self) -> tuple[str, ...]:
         """The Horovod extensions that must be compiled and proven."""
         return tuple(name for name in self.modules if name in HOROVOD_EXTENSIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A rule that speaks against a row and does not refuse it: ``said`` is "warns" or "is allowed"."""
+
+    rule: str
+    said: str
+    clash: tuple[tuple[str, str], ...]
+    reason: str
+    source: str
+    how: str
+    when: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

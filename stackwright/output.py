@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stackwright.labels import FRAMEWORK_TITLES
-from stackwright.model import Rejection, Stack
+from stackwright.model import Notice, Rejection, Stack
 from stackwright.project import Plan
 from stackwright.render import BAKE_FILE, declared, reference
 from stackwright.rules import Said
-from stackwright.rules.provenance import How
+from stackwright.rules.provenance import How, Provenance
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules
     from stackwright.clean import Item
@@ -37,6 +37,7 @@ def plan_document(plan: Plan, states: Mapping[str, str]) -> dict[str, Any]:
             "state": states[row.stack.id],
             "stack": declared(row.stack),
             "packages": {package.name: package.version for package in row.stack.lock.packages},
+            "notices": [{**asdict(one), "clash": _clash(one.clash)} for one in row.notices],
         }
         for row in plan.rows
     ]
@@ -54,8 +55,17 @@ def contexts_document(plan: Plan, folder: Path) -> dict[str, Any]:
 
 
 def rejection_document(rejection: Rejection) -> dict[str, Any]:
-    clash = [{"field": name, "value": value} for name, value in rejection.clash]
-    return {**asdict(rejection), "clash": clash}
+    return {**asdict(rejection), "clash": _clash(rejection.clash)}
+
+
+def _clash(values: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
+    return [{"field": name, "value": value} for name, value in values]
+
+
+def notice_line(row: str, notice: Notice) -> str:
+    """One line for a rule that speaks against a row and does not refuse it."""
+    what = "warning" if notice.said == Said.WARNS else "allowed"
+    return f"{row}: {what}: {notice.rule}: {notice.reason}; source: {_fact(notice)}"
 
 
 def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
@@ -100,17 +110,28 @@ def rejection_text(rejection: Rejection, matrix: str) -> Text:
         ("rule", rejection.rule),
         ("clash", clash),
         ("why", rejection.reason),
-        ("source", rejection.source),
+        ("source", str(_fact(rejection))),
         ("nearest" if refused else "next", rejection.nearest or "none was found"),
     ]
     if rejection.settings:
         other = "" if matrix == "matrix.yaml" else f"--matrix {matrix} "
         command = f"./build.py {other}explain {rejection.id} {set_line(rejection.settings)}"
         lines.append(("try", command))
-    for name, value in lines:
+    for name, value in (*lines, *_allowable(rejection)):
         text.append(f"  {name:8}", style="dim")
         text.append(f"{value}\n")
     return text
+
+
+def _fact(said: Rejection | Notice) -> Provenance:
+    return Provenance(how=How(said.how), source=said.source, when=said.when)
+
+
+def _allowable(rejection: Rejection) -> tuple[tuple[str, str], ...]:
+    """How to go on where a document alone speaks against a row."""
+    if rejection.verdict != "refused" or rejection.how != How.DOCUMENTED:
+        return ()
+    return (("or", f"--allow {rejection.rule}: goes on all the same, though nobody tried it here"),)
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stackwright import expand, load, lock, owners, patches, render, resolve
 from stackwright.errors import UsageError
-from stackwright.model import Cell, Lock, Recipe, Rejection, Stack
+from stackwright.model import Cell, Lock, Notice, Recipe, Rejection, Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ class Project:
 class Planned:
     stack: Stack
     recipe: Recipe
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def plan(project: Project, wanted: Sequence[Cell], locks: Mapping[str, Lock] | N
     ``locks``, by row, take the place of the project's files.
     """
     found = sources(project)
-    stacks: list[Stack] = []
+    stacks: list[tuple[Stack, tuple[Notice, ...]]] = []
     rejections: list[Rejection] = []
     for cell in wanted:
         known = _read_lock(project, cell) if locks is None else locks.get(cell.id)
@@ -92,9 +93,11 @@ def plan(project: Project, wanted: Sequence[Cell], locks: Mapping[str, Lock] | N
         if isinstance(answer, Rejection):
             rejections.append(answer)
         else:
-            stacks.append(answer)
-    rows = tuple(Planned(stack=stack, recipe=render.render(stack, found)) for stack in stacks)
-    return Plan(rows=rows, rejections=resolve.suggest(rejections, stacks, wanted))
+            stacks.append((answer, resolve.notices(cell, known)))
+    rows = tuple(
+        Planned(stack=stack, recipe=render.render(stack, found), notices=notices) for stack, notices in stacks
+    )
+    return Plan(rows=rows, rejections=resolve.suggest(rejections, [stack for stack, _ in stacks], wanted))
 
 
 def _read_lock(project: Project, cell: Cell) -> Lock | None:

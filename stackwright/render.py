@@ -68,6 +68,7 @@ def _templates(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
 
 def declared(stack: Stack) -> dict[str, Any]:
     """The row as it is written into the image, in JSON types: what must be found inside."""
+    allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
     return {
         "id": stack.id,
         "provider": stack.provider,
@@ -85,6 +86,7 @@ def declared(stack: Stack) -> dict[str, Any]:
         "flavour": stack.flavour,
         "patches": list(stack.patches),
         "lock": stack.lock.sha256,
+        **allowed,
     }
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from stackwright.lock import request
-from stackwright.model import FRAMEWORKS, Cell, Lock, Rejection, Stack
+from stackwright.model import FRAMEWORKS, Cell, Lock, Notice, Rejection, Stack
 from stackwright.patches import Series
 from stackwright.providers import PROVIDERS
 from stackwright.rules import CellRule, Clash, LockRule, Said, fact_of, tables, weigh
-from stackwright.rules.cell import cuda_of, first_clash, first_unknown, gcc_of
+from stackwright.rules.cell import clashes, cuda_of, first_clash, first_unknown, gcc_of
 from stackwright.rules.lock import LOCK_RULES, brought
 from stackwright.suite import upstream
 from stackwright.ways import nearest_way
@@ -41,6 +41,26 @@ def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
     if clash:
         return _reject(cell, *clash, "")
     return _stack(cell, lock, series)
+
+
+def notices(cell: Cell, lock: Lock | None) -> tuple[Notice, ...]:
+    """Every rule that speaks against a row and does not refuse it: it warns, or it was allowed."""
+    found: list[tuple[CellRule | LockRule, Clash]] = list(clashes(cell))
+    if lock and not lock.refused and lock.request == request(cell):
+        found += [(rule, clash) for rule in LOCK_RULES if (clash := rule.ask(cell, lock))]
+    return tuple(
+        _notice(rule, clash, said)
+        for rule, clash in found
+        if (said := weigh(rule, clash, cell.allow)) in (Said.WARNS, Said.ALLOWED)
+    )
+
+
+def _notice(rule: CellRule | LockRule, clash: Clash, said: Said) -> Notice:
+    fact = fact_of(rule, clash)
+    return Notice(
+        rule=rule.name, said=said, clash=clash.values, reason=clash.reason, source=fact.source, how=fact.how,
+        when=fact.when,
+    )  # fmt: skip
 
 
 def unknown(cell: Cell) -> Rejection | None:
@@ -109,6 +129,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         test_on_gpu=cell.test_on_gpu,
         patches=tuple(patch.file for patch in series.select(values)),
         lock=lock,
+        allowed=tuple(one.rule for one in notices(cell, lock) if one.said == Said.ALLOWED),
     )
 
 

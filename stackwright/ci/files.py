@@ -18,6 +18,7 @@ WRITTEN = {
     "github": {
         ".github/workflows/checks.yml": "checks.yml.j2",
         ".github/workflows/nightly.yml": "nightly.yml.j2",
+        ".github/workflows/facts.yml": "facts.yml.j2",
     },
     "gitlab": {"docs/gitlab-ci.yml": "gitlab-ci.yml.j2"},
 }

@@ -43,7 +43,7 @@ def package(means: Means, known: Distribution, name: str) -> Package:
     found = None
     for suite_name in known.suites:
         for component in suite.COMPONENTS[known.family]:
-            stanza = _stanzas(address, suite_name, component).get(name)
+            stanza = stanzas(address, suite_name, component).get(name)
             found = stanza or found
     if found is None:
         raise SiteError(f"{known.id} has no package {name}")
@@ -60,12 +60,12 @@ def versions(means: Means, known: Distribution) -> dict[str, str]:
         name: _field(stanza, "Version")
         for suite_name in known.suites
         for component in suite.COMPONENTS[known.family]
-        for name, stanza in _stanzas(address, suite_name, component).items()
+        for name, stanza in stanzas(address, suite_name, component).items()
     }
 
 
 @lru_cache(maxsize=32)
-def _stanzas(address: str, suite_name: str, component: str) -> dict[str, str]:
+def stanzas(address: str, suite_name: str, component: str) -> dict[str, str]:
     release = suite.read_release(address, suite_name)
     path = f"{component}/binary-amd64/Packages.xz"
     packed = suite.fetch(f"{address}/dists/{suite_name}/{path}")

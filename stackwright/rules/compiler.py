@@ -79,7 +79,7 @@ def _standard(cell: Cell) -> tuple[str, str, int] | None:
         for name, since, standard, _ in horovod.STANDARDS
         if (version := getattr(cell, name)) and as_numbers(version) >= as_numbers(since)
     ]
-    return max(asked, key=lambda one: one[2]) if asked else None
+    return max(asked, key=lambda one: (one[2], one[0] == "torch")) if asked else None
 
 
 def _cxx_gcc(cell: Cell) -> Answer:
@@ -90,6 +90,8 @@ def _cxx_gcc(cell: Cell) -> Answer:
     least, fact = next((gcc, fact) for number, gcc, fact, _, _ in horovod.COMPILERS if number == standard)
     if as_numbers(gcc)[0] >= least:
         return Said.FITS
+    if name == "tensorflow" and as_numbers(version) < as_numbers("2.13") and as_numbers(gcc)[0] == 7:
+        fact = horovod.GCC_7
     reason = f"the headers of {name} {version} are C++{standard}, which gcc compiles from {least} on"
     return Clash(values=((name, version), ("gcc", gcc)), reason=reason, fact=fact)
 

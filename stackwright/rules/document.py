@@ -97,7 +97,7 @@ def _tables() -> Iterable[str]:
     yield _table(
         ("when", "then", "source"),
         [
-            (" and ".join(f"{name} {spec}" for name, spec in one.when) or "always", one.then, one.source)
+            (" and ".join(f"{name} {spec}" for name, spec in one.when) or "always", one.then, one.fact)
             for one in horovod.ADVICE
         ],
     )

@@ -215,18 +215,19 @@ def _keras(cell: Cell) -> Answer:
 
 def _floors(cell: Cell) -> Answer:
     below = [
-        (name, value, least)
-        for since, name, least, _ in horovod.FLOORS
+        (name, value, least, fact)
+        for since, name, least, fact in horovod.FLOORS
         if as_numbers(cell.horovod) >= as_numbers(since)
         and (value := gcc_of(cell) if name == "gcc" else getattr(cell, name))
         and as_numbers(value) < as_numbers(least)
     ]
     if not below:
         return Said.FITS
-    needs = ", ".join(f"{name} {least}" for name, _, least in below)
+    needs = ", ".join(f"{name} {least}" for name, _, least, _ in below)
     return Clash(
-        values=(("horovod", cell.horovod), *((name, value) for name, value, _ in below)),
+        values=(("horovod", cell.horovod), *((name, value) for name, value, _, _ in below)),
         reason=f"Horovod {cell.horovod} needs {needs} or later",
+        fact=below[0][3],
     )
 
 
@@ -325,7 +326,7 @@ LATER = (
     _rule(
         "horovod-floor",
         (*GCC, "horovod", "python", *BOTH, "mxnet"),
-        horovod.FLOOR_SOURCES,
+        horovod.INSTALL,
         _floors,
         "Horovod supports frameworks and compilers from some release on",
     ),

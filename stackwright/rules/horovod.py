@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
 
-from stackwright.rules.provenance import documented, read, unchecked
+from stackwright.rules.provenance import Provenance, documented, read, unchecked
 
 INSTALL = documented("horovod 0.28.1, docs/install.rst", "2026-11-20")
 
@@ -19,25 +19,27 @@ RELEASE = "0.28.1"
 
 CMAKE = (
     # from which CUDA, the oldest CMake, source
-    ("0", "3.13", "horovod 0.28.1, docs/install.rst"),
-    ("12.7", "3.18", "CMake, CUDA_STANDARD: 17, which cuda-std17.patch asks for"),
+    ("0", "3.13", INSTALL),
+    ("12.7", "3.18", documented("CMake, CUDA_STANDARD: 17, which cuda-std17.patch asks for", "2026-11-20")),
 )
+
+LOWEST = documented("horovod 0.28.1, docker-compose.test.yml: lowest versions that compile", "2026-11-20")
 
 FLOORS = (
     # since which Horovod, field, lowest release, source
-    ("0.20", "python", "3.6", "horovod 0.20.3, setup.py: python_requires"),
-    ("0.22", "gcc", "5", "horovod 0.28.1, docs/install.rst: g++-5 or above"),
-    ("0.28", "tensorflow", "1.15", "horovod 0.28.1, docker-compose.test.yml: lowest versions that compile"),
-    ("0.28", "torch", "1.5", "horovod 0.28.1, docker-compose.test.yml: lowest versions that compile"),
-    ("0.16.2", "mxnet", "1.4.1", "horovod 0.28.1, docs/install.rst; horovod #884"),
+    ("0.20", "python", "3.6", documented("horovod 0.20.3, setup.py: python_requires", "2026-11-20")),
+    ("0.22", "gcc", "5", documented("horovod 0.28.1, docs/install.rst: g++-5 or above", "2026-11-20")),
+    ("0.28", "tensorflow", "1.15", LOWEST),
+    ("0.28", "torch", "1.5", LOWEST),
+    ("0.16.2", "mxnet", "1.4.1", documented("horovod 0.28.1, docs/install.rst; horovod #884", "2026-11-20")),
 )
 
 STANDARDS = (
     # framework, from which release, C++ standard of its headers, source
-    ("tensorflow", "2.10", 17, "horovod 0.28.1, docs/install.rst"),
-    ("torch", "1.5", 14, "horovod 0.28.1, horovod/torch/CMakeLists.txt"),
-    ("torch", "2.1", 17, "horovod master 3a31d933 (#3998)"),
-    ("torch", "2.14", 20, "pytorch #178150"),
+    ("tensorflow", "2.10", 17, INSTALL),
+    ("torch", "1.5", 14, documented("horovod 0.28.1, horovod/torch/CMakeLists.txt", "2026-11-20")),
+    ("torch", "2.1", 17, documented("horovod master 3a31d933 (#3998)", "2026-11-20")),
+    ("torch", "2.14", 20, documented("pytorch #178150", "2026-11-20")),
 )
 
 COMPILERS = (
@@ -58,16 +60,20 @@ OLDEST_GCC = (
     ),
 )
 
-FLOOR_SOURCES = documented("; ".join(dict.fromkeys(row[3] for row in FLOORS)), "2026-11-20")
+GCC_7 = unchecked("TensorFlow's headers of 2.10 to 2.12, compiled by gcc 7 as C++17: not tried", "2026-11-22")
+"""Horovod's documents ask for gcc 8. gcc 7 knows most of C++17, and these headers may need no more."""
 
 GPU_STREAM = "AsGpuStreamValue is gone, and headers of highwayhash and farmhash are needed"
 
 UNPATCHED = (
     # framework, from which release, what Horovod's source trips over, source; a patch for it ends the line
-    ("tensorflow", "2.21", GPU_STREAM, "conda-forge/horovod-feedstock, tf21_gpu_stream.patch (reported)"),
+    (
+        "tensorflow",
+        "2.21",
+        GPU_STREAM,
+        documented("conda-forge/horovod-feedstock, tf21_gpu_stream.patch", "2026-11-20"),
+    ),
 )
-
-UNPATCHED_SOURCES = documented("; ".join(dict.fromkeys(row[3] for row in UNPATCHED)), "2026-11-20")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +82,20 @@ class Advice:
 
     when: tuple[tuple[str, str], ...]
     then: str
-    source: str
+    fact: Provenance
+
+    @property
+    def source(self) -> str:
+        return self.fact.source
 
     def applies(self, values: Mapping[str, str]) -> bool:
         return all(name in values and SpecifierSet(spec).contains(values[name]) for name, spec in self.when)
 
 
 def _advice(then: str, source: str, **when: str) -> Advice:
-    return Advice(when=tuple(when.items()), then=then, source=source)
+    """What was seen in our own builds was read there; everything else is from a document."""
+    obtained = read if source.startswith("seen ") else documented
+    return Advice(when=tuple(when.items()), then=then, fact=obtained(source, "2026-11-20"))
 
 
 ADVICE = (

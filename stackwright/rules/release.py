@@ -22,13 +22,14 @@ def _horovod(cell: Cell) -> Answer:
 
 
 def _unpatched(cell: Cell) -> Answer:
-    for name, since, why, _ in horovod.UNPATCHED:
+    for name, since, why, fact in horovod.UNPATCHED:
         version = getattr(cell, name)
         if version and as_numbers(version) >= as_numbers(since):
             return Clash(
                 values=((name, version), ("horovod", cell.horovod)),
                 reason=f"Horovod does not compile against {name} {since} or later: {why}, "
                 "and patches/horovod has no patch for it",
+                fact=fact,
             )
     return Said.FITS
 
@@ -98,7 +99,7 @@ UV = read("the package index, asked by uv for wheels alone", "2026-11-20")
 UNPATCHED = _rule(
     "horovod-patch",
     ("horovod", *FRAMEWORKS),
-    horovod.UNPATCHED_SOURCES,
+    horovod.UNPATCHED[0][3],
     _unpatched,
     "Horovod compiles against a framework as released, or by a patch that is here",
 )
@@ -131,7 +132,7 @@ RULES = (
     _rule(
         "tools-os",
         CUDA,
-        documented("; ".join((PACKAGED.source, *(row[2] for row in horovod.CMAKE))), "2026-11-20"),
+        documented("; ".join((PACKAGED.source, *(row[2].source for row in horovod.CMAKE))), "2026-11-20"),
         _tools_os,
         "the image takes its init, and Horovod's build its CMake, from the distribution",
     ),

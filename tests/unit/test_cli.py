@@ -169,3 +169,35 @@ def test_what_a_definition_file_has_no_use_for_is_refused(
     assert (code, out) == (2, "")
     assert err.startswith("error: --from def ")
     assert f"leave out {option[0]}" in err
+
+
+NVIDIA = ("--matrix", str(ROOT / "matrix.nvidia.yaml"))
+
+
+def test_allow_names_a_rule_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, said = call(capsys, "plan", "--allow", "cuda-arc")
+    assert (code, "did you mean 'cuda-arch'?" in said) == (2, True)
+
+
+def test_a_documented_refusal_is_passed_over_by_allow_and_a_read_one_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = (*NVIDIA, "explain", "cuda11-ubuntu", "--set", "cudnn=9.1", "--format", "json")
+    code, out, _ = call(capsys, *asked)
+    refused = json.loads(out)
+    assert (code, refused["cause"], refused["rules"][0]["how"]) == (5, "cudnn", "documented")
+    code, out, _ = call(capsys, *asked, "--allow", "cudnn", "--allow", "declared")
+    (rule,) = (one for one in json.loads(out)["rules"] if one["rule"] == "cudnn")
+    assert (code, rule["said"]) == (0, "is allowed")
+    code, out, _ = call(capsys, "explain", "cuda12-torch", "--set", "gcc=14", "--allow", "cuda-gcc")
+    assert (code, "this is final" in out) == (5, True)
+
+
+def test_a_plan_shows_what_nobody_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, *NVIDIA, "plan", "cuda13-ubuntu", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (code, [(one["rule"], one["how"]) for one in row["notices"]]) == (
+        0,
+        [("nvidia-image", "unchecked")],
+    )
+    assert "warning: nvidia-image: nobody checked" in call(capsys, *NVIDIA, "plan", "cuda13-ubuntu")[1]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from rows import cell
+from rows import LOCK, SERIES, SOURCES, cell, lock_with, stack
 
-from stackwright.model import Cell
+from stackwright import output, record, render
+from stackwright.found import found
+from stackwright.labels import ALLOWED
+from stackwright.model import Cell, Mpi, Rejection, Stack
+from stackwright.resolve import check, notices, resolve
 from stackwright.rules import About, Answer, CellRule, Clash, ExtraRule, LockRule, Said, strongest, weigh
-from stackwright.rules.cell import CELL_RULES
+from stackwright.rules.cell import CELL_RULES, clashes
 from stackwright.rules.extra import EXTRA_RULES
 from stackwright.rules.lock import LOCK_RULES
 from stackwright.rules.partial import Partial
@@ -64,3 +68,75 @@ def test_every_rule_says_how_its_fact_was_obtained() -> None:
         assert one.fact.source
         assert one.fact.when.startswith("2026-"), one.name
         assert "unchecked" not in one.fact.source, one.name
+
+
+# -- --allow ------------------------------------------------------------------------------------------
+
+
+def documented_clash() -> tuple[Cell, str]:
+    """A row of the real tables that one documented fact alone refuses: the cuDNN that TensorFlow is tested
+    with is of another major release."""
+    row = cell(
+        tensorflow="2.13.1", torch=None, python="3.8", cuda="11.8", gcc="9", provider="nvidia",
+        os="ubuntu-20.04", mpi=Mpi(flavour="openmpi", version="4.0"), cudnn="9.1", gpu_arch=("8.0",),
+    )  # fmt: skip
+    refused = [one.name for one, clash in clashes(row) if weigh(one, clash) is Said.REFUSES]
+    assert refused == ["cudnn"]
+    return row, "cudnn"
+
+
+def test_a_documented_refusal_says_how_to_go_on_and_can_be_allowed() -> None:
+    row, name = documented_clash()
+    rejection = check(row)
+    assert rejection
+    assert (rejection.rule, rejection.how) == (name, How.DOCUMENTED)
+    assert f"--allow {name}" in str(output.rejection_text(rejection, "matrix.yaml"))
+    allowed = replace(row, allow=(name,))
+    assert check(allowed) is None
+    assert [(one.rule, one.said) for one in notices(allowed, None)] == [(name, "is allowed")]
+    assert notices(row, None) == ()
+
+
+def test_a_read_refusal_is_final() -> None:
+    rejection = check(cell(gcc="14", allow=("cuda-gcc",)))
+    assert rejection
+    assert (rejection.rule, rejection.how) == ("cuda-gcc", How.READ)
+    assert "--allow" not in str(output.rejection_text(rejection, "matrix.yaml"))
+
+
+def test_an_unchecked_fact_warns_and_refuses_nothing() -> None:
+    row = cell(
+        provider="nvidia", os="ubuntu-24.04", cuda="13.2", python="3.12", torch="2.12.1", gcc="13",
+        mpi=Mpi(flavour="openmpi", version="4.1"), gpu_arch=("9.0",),
+    )  # fmt: skip
+    assert check(row) is None
+    (notice,) = notices(row, None)
+    assert (notice.rule, notice.said, notice.how) == ("nvidia-image", Said.WARNS, How.UNCHECKED)
+    line = output.notice_line("row", notice)
+    assert line.startswith("row: warning: nvidia-image: nobody checked")
+    assert "unchecked 2026-11-22" in line
+
+
+def test_an_image_keeps_the_rules_that_were_allowed_and_only_then() -> None:
+    """The content key of a row without --allow is what it was."""
+    plain, allowed = stack(), stack(allowed=("abi-gloo", "one-cuda"))
+    assert "allowed" not in render.declared(plain)
+    assert ALLOWED not in dict(render.labels(plain))
+    assert render.declared(allowed)["allowed"] == ["abi-gloo", "one-cuda"]
+    assert dict(render.labels(allowed))[ALLOWED] == "abi-gloo one-cuda"
+    assert render.render(plain, SOURCES).key != render.render(allowed, SOURCES).key
+    text = render.render(allowed, SOURCES).text("Dockerfile")
+    assert "org.stackwright.allowed='abi-gloo one-cuda'" in text
+    assert found(allowed, {"labels": {ALLOWED: "abi-gloo one-cuda"}}) == (("allowed", "abi-gloo one-cuda"),)
+    assert ("allowed", "abi-gloo one-cuda") in record.flatten(render.declared(allowed))
+
+
+def test_a_lock_rule_can_be_allowed_too() -> None:
+    other = lock_with(nvidia_nccl_cu13="2.29.7")
+    refused = resolve(cell(), other, SERIES)
+    assert isinstance(refused, Rejection)
+    assert refused.rule == "one-cuda"
+    made = resolve(cell(allow=("one-cuda", "one-nccl")), other, SERIES)
+    assert isinstance(made, Stack)
+    assert made.allowed == ("one-cuda", "one-nccl")
+    assert resolve(cell(allow=("one-cuda",)), LOCK, SERIES) == stack()
