@@ -172,7 +172,7 @@ def _refused(rows: Sequence[Rejection]) -> str:
 def work(
     app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str,
     origin: str = "image", sign: Path | None = None, compression: str = DEFAULT.name,
-    cluster: str | None = None,
+    cluster: str | None = None, image: str | None = None,
 ) -> None:  # fmt: skip
     """Work on rows through some phases; the summary is printed in any case."""
     from stackwright import session
@@ -186,6 +186,9 @@ def work(
         _refuse_what_definitions_cannot(jobs, gpu)
     planned = app.plan(rows, where, default=not phases)
     app.warn(planned)
+    if image is not None:
+        _probe_derived(app, planned, image, form)
+        return
     signer = signing.signer(_key(sign), app.runner) if sign else None
     if origin == "def":
         _from_definitions(app, planned, form, signer, how)
@@ -204,6 +207,26 @@ def work(
     else:
         session.print_summary(app.project, done, planned.rejections)
     end(app, planned, done.errors)
+
+
+def _probe_derived(app: App, planned: Plan, image: str, form: str) -> None:
+    from stackwright import derived
+    from stackwright.display import Display
+
+    found = derived.probe(app.project, planned.rows, image, runner=app.runner, display=Display(app.console))
+    if form == "json":
+        print_json(derived.document(found))
+    else:
+        click.echo("\n".join(derived.lines(found)))
+    derived.refuse(found)
+
+
+def image_option(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--image",
+        metavar="NAME",
+        help="prove an image that was built FROM a row's image; nothing is recorded",
+    )(command)
 
 
 def _key(named: Path) -> Path:

@@ -28,7 +28,7 @@ from stackwright.providers import PROVIDERS
 
 TAGS, BASES = "stackwright/", "stackwright/base:"
 KEY_FOLDER = re.compile(r"[0-9a-f]{12}\Z")
-NOT_ROWS = ("cache", "cluster", "publish", "records", "report", "room")
+NOT_ROWS = ("cache", "cluster", "derived", "publish", "records", "report", "room")
 """Folders of ``out/`` that are not a row's."""
 
 OURS, OTHERS = "this project", "another project"

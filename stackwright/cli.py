@@ -21,6 +21,7 @@ from stackwright.app import (
     compression_option,
     example,
     exit_codes,
+    image_option,
     json_option,
     print_json,
     refuse,
@@ -225,9 +226,16 @@ def build_command() -> None:
     """Build images: one BuildKit solve per row, its whole log kept."""
 
 
-@working("probe", ("base", "build", "probe docker"), "./build.py probe cuda12-torch --format json")
+@working(
+    "probe", ("base", "build", "probe docker"), "./build.py probe cuda12-torch --format json",
+    own=image_option,
+)  # fmt: skip
 def probe_command() -> None:
-    """Prove images from inside, building first what is not there."""
+    """Prove images from inside, building first what is not there.
+
+    With --image: an image that somebody built FROM a row's image, by the checks of that row. It has the
+    labels of the row's image, and is reported as derived from it.
+    """
 
 
 @working(

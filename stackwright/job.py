@@ -26,6 +26,7 @@ class Job:
     ``compression`` is that of its file system.
     ``cache`` is the registry that shares bases and stages with other nodes, ``stages`` what is in it of this
     row. ``one_of_many``: what another node finished is finished, though this one's engine has no image of it.
+    ``image`` is probed in the place of the row's own, if it is not "".
     ``stop`` is set when a person interrupts, which only the main thread is told.
     """
 
@@ -42,6 +43,7 @@ class Job:
     cache: Cache | None = None
     stages: tuple[str, ...] = ()
     one_of_many: bool = False
+    image: str = ""
     stop: threading.Event = field(default_factory=threading.Event, compare=False)
 
     @property
@@ -50,7 +52,7 @@ class Job:
 
     @property
     def reference(self) -> str:
-        return render.reference(self.row.recipe)
+        return self.image or render.reference(self.row.recipe)
 
     @property
     def folder(self) -> Path:

@@ -22,6 +22,11 @@ def is_derived(history: Iterable[str]) -> bool:
     return bool(added(history))
 
 
+def is_of_row(history: Iterable[str]) -> bool:
+    """Return whether a row's instructions are in the history: labels alone can be written by anyone."""
+    return any(map(_labels_row, (_SHELL.sub("", line) for line in history)))
+
+
 def added(history: Iterable[str]) -> tuple[str, ...]:
     """Return the instructions that were added to a row's image."""
     lines = [_SHELL.sub("", line) for line in history]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from stackwright import origin
 from stackwright import record as records
 from stackwright.attest import provenance, sbom, signing, statement
 from stackwright.attest.jsons import json_object
@@ -23,6 +24,7 @@ from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind, Stateme
 from stackwright.engines.oci import Tool
 from stackwright.errors import AttestError
 from stackwright.found import dig
+from stackwright.labels import KEY, ROW
 from stackwright.model import Outcome, Tier
 from stackwright.record import Record
 from stackwright.standing import agrees
@@ -49,10 +51,14 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attested:
-    """What the key signed about an image, by kind, and why other statements were passed over."""
+    """What the key signed about an image, by kind, and why other statements were passed over.
+
+    ``parent`` is the row and key of the image that it was built FROM, or "".
+    """
 
     statements: tuple[Statement, ...]
     refused: tuple[tuple[str, AttestError], ...]
+    parent: str = ""
 
     def of(self, kind: Kind) -> list[Statement]:
         """AttestError, with the reason, where none of a kind holds."""
@@ -64,6 +70,8 @@ class Attested:
             cause = (
                 f"no {kind.word} is attached to the image" if self.statements or self.refused else UNSIGNED
             )
+            if self.parent:
+                cause = f"it is derived from {self.parent}, whose labels it has, and not that image: {cause}"
             raise AttestError(cause, hint=NOT_ATTACHED)
         return found
 
@@ -84,7 +92,7 @@ def verify(
     key.require_valid(at)
     manifest = layout.manifest(image)
     config, size = _contents(layout, manifest)
-    attested = _attested(layout, manifest, key, cosign)
+    attested = replace(_attested(layout, manifest, key, cosign), parent=_parent(config))
     seen = Seen(manifest=manifest, config=config, record=_newest(attested.of(Kind.RECORD)), row=row)
     for judge in RECORD_CHECKS:
         _refuse(Kind.RECORD, judge(seen))
@@ -119,6 +127,15 @@ def _contents(layout: Layout, manifest: Manifest) -> tuple[Mapping[str, Any], in
             raise AttestError(f"has {size} bytes, and {dig(layer, 'size')} are declared", place=what)
         total += size
     return json_object(content, "the image's configuration"), total
+
+
+def _parent(config: Mapping[str, Any]) -> str:
+    """Return the row's image that this one was built FROM, in words; "" where it is one itself."""
+    history, labels = config.get("history"), dig(config, "config", "Labels")
+    lines = [str(dig(line, "created_by") or "") for line in history] if isinstance(history, list) else []
+    if not origin.is_derived(lines) or not isinstance(labels, Mapping):
+        return ""
+    return f"{labels.get(ROW)} {str(labels.get(KEY))[:12]}"
 
 
 # -- what was signed -------------------------------------------------------------------------------
