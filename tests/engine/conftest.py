@@ -16,7 +16,7 @@ from own_engine import TINY, OwnEngine, StartEngine, own_engine
 from publishing import Rows
 from registry_server import RegistryServer, StartRegistry
 from registry_server import registry as running_registry
-from upstream_server import UpstreamServer
+from upstream_server import UpstreamServer, serving
 
 from stackwright import host
 from stackwright.engines import docker as engine
@@ -156,10 +156,5 @@ def said() -> list[str]:
 @pytest.fixture
 def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[UpstreamServer]:
     """An index and a mirror that this process, and those that it starts, are led to."""
-    server = UpstreamServer()
-    server.start()
-    server.fill()
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    yield server
-    server.stop()
+    with serving(monkeypatch) as server:
+        yield server

@@ -10,6 +10,8 @@ BASE = "stackwright/base:debian-13-20260101T000000Z"
 """What the base of UpstreamServer's suite is called."""
 
 NAP = "sleep 0.3"
+"""What each step waits for where a night is to be killed in its middle."""
+
 DOCKERFILE = """\
 ARG BASE_IMAGE
 FROM ${{BASE_IMAGE}} AS base
@@ -42,7 +44,7 @@ ROWS = ("small-a", "small-b", "small-c")
 NCCL = {"small-a": "", "small-b": "2.27.7", "small-c": "2.27.7"}
 
 
-def make(folder: Path, salt: str) -> Path:
+def make(folder: Path, salt: str, *, nap: str = "true") -> Path:
     """A project's root. ``salt`` keeps its steps from being those of another test."""
     for name in ("patches/horovod", "image", "probes"):
         shutil.copytree(ROOT / name, folder / name)
@@ -50,7 +52,7 @@ def make(folder: Path, salt: str) -> Path:
         (folder / name).parent.mkdir(parents=True)
         shutil.copy(ROOT / name, folder / name)
     (folder / "dockerfiles").mkdir()
-    (folder / "dockerfiles" / "Dockerfile.j2").write_text(DOCKERFILE.format(salt=salt, nap=NAP))
+    (folder / "dockerfiles" / "Dockerfile.j2").write_text(DOCKERFILE.format(salt=salt, nap=nap))
     write_matrix(folder, NCCL)
     return folder
 

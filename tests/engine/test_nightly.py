@@ -25,7 +25,7 @@ from nightly_on_rows import SET, TEAM, project, work
 from own_engine import forget
 from registry_server import RegistryServer, StartRegistry
 from small_project import NCCL, ROOT, ROWS
-from upstream_server import UpstreamServer
+from upstream_server import UpstreamServer, serving
 
 from stackwright import history, history_nights, record
 from stackwright.engines import docker as engine
@@ -56,10 +56,15 @@ started: list[str] = []
 
 
 @pytest.fixture
-def root(tmp_path: Path, docker: Docker, tiny: str) -> Iterator[Path]:
+def root(tmp_path: Path, docker: Docker, tiny: str, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A project of its own. A test gives ``nap`` indirectly where its builds are to take their time."""
     engine.tag(docker, tiny, small_project.BASE)
-    made = small_project.make(tmp_path / "project", uuid4().hex)
-    yield made
+    nap = getattr(request, "param", "true")
+    yield small_project.make(tmp_path / "project", uuid4().hex, nap=nap)
+    remove_images(docker)
+
+
+def remove_images(docker: Docker) -> None:
     with engine.connected(docker) as client:
         for row in ROWS:
             for image in client.images.list(name=f"stackwright/{row}"):
@@ -67,24 +72,43 @@ def root(tmp_path: Path, docker: Docker, tiny: str) -> Iterator[Path]:
     forget(docker, small_project.BASE)
 
 
+@pytest.fixture(scope="module")
+def first_night(
+    tmp_path_factory: pytest.TempPathFactory, docker: Docker, tiny: str
+) -> Iterator[tuple[Path, Morning]]:
+    """A project after its first night, which tests copy; its images are gone, as on another machine."""
+    engine.tag(docker, tiny, small_project.BASE)
+    root = small_project.make(tmp_path_factory.mktemp("first") / "project", uuid4().hex)
+    with pytest.MonkeyPatch.context() as patch, serving(patch):
+        morning = work(root)
+    remove_images(docker)
+    yield root, morning
+
+
+@pytest.fixture
+def after(first_night: tuple[Path, Morning], tmp_path: Path, docker: Docker, tiny: str) -> Iterator[Path]:
+    engine.tag(docker, tiny, small_project.BASE)
+    yield shutil.copytree(first_night[0], tmp_path / "project", symlinks=True)
+    remove_images(docker)
+
+
 def test_the_first_night_builds_all_and_the_second_nothing(
-    root: Path, upstream: UpstreamServer, monkeypatch: pytest.MonkeyPatch
+    first_night: tuple[Path, Morning], after: Path, upstream: UpstreamServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = work(root)
+    first = first_night[1]
     assert [(row.row, row.state) for row in first.rows] == [(row, State.REBUILT) for row in ROWS], text(first)
     monkeypatch.setenv("DOCKER_HOST", "unix:///there-is-no-engine")
     started.clear()
-    second = work(root, runner=Counting())
+    second = work(after, runner=Counting())
     assert [row.state for row in second.rows] == [State.UNCHANGED] * 3
     assert {Path(name).name for name in started} <= {"uv", "apt-get"}, "no engine is looked for"
 
 
 def test_one_nccl_value_changed_rebuilds_one_row_from_the_stage_that_reads_it(
-    root: Path, upstream: UpstreamServer
+    after: Path, upstream: UpstreamServer
 ) -> None:
-    work(root)
-    small_project.write_matrix(root, {**NCCL, "small-c": "2.28.3"})
-    morning = work(root)
+    small_project.write_matrix(after, {**NCCL, "small-c": "2.28.3"})
+    morning = work(after)
     (row,) = morning.of(State.REBUILT)
     assert row.row == "small-c"
     assert len(morning.of(State.UNCHANGED)) == 2
@@ -98,17 +122,16 @@ def test_one_nccl_value_changed_rebuilds_one_row_from_the_stage_that_reads_it(
     assert "Changed upstream" not in said, "a person changed it"
 
 
-def test_what_moved_upstream_is_told_package_by_package(root: Path, upstream: UpstreamServer) -> None:
-    work(root)
+def test_what_moved_upstream_is_told_package_by_package(after: Path, upstream: UpstreamServer) -> None:
     upstream.package("numpy", "2.2.4")
-    morning = work(root)
+    morning = work(after)
     assert len(morning.of(State.REBUILT)) == 3
     ((change, rows),) = morning.upstream
     assert (change.kind, change.name, change.old, change.new) == (Kind.PACKAGE, "numpy", "2.2.3", "2.2.4")
     assert rows == ROWS
-    kept = project(root).out / "nightly" / morning.run / "locks"
+    kept = project(after).out / "nightly" / morning.run / "locks"
     assert {path.stem for path in kept.iterdir()} == set(ROWS)
-    assert not (root / "locks").exists(), "the project's own locks are left alone"
+    assert not (after / "locks").exists(), "the project's own locks are left alone"
 
 
 def test_a_row_that_fails_stops_no_other_and_its_known_cause_is_named(
@@ -129,26 +152,24 @@ def test_a_row_that_fails_stops_no_other_and_its_known_cause_is_named(
 
 
 def test_an_index_that_does_not_answer_leaves_rows_unresolved_and_nothing_is_built_of_old_locks(
-    root: Path, upstream: UpstreamServer
+    after: Path, upstream: UpstreamServer
 ) -> None:
-    work(root)
-    small_project.write_matrix(root, {**NCCL, "small-c": "2.28.3"})
+    small_project.write_matrix(after, {**NCCL, "small-c": "2.28.3"})
     upstream.stop()
-    morning = work(root)
+    morning = work(after)
     upstream.start()
     assert [row.state for row in morning.rows] == [State.UNRESOLVED] * 3
     assert all(row.failure and row.failure.exit_code == 11 for row in morning.rows)
     assert "Not resolved" in text(morning)
 
 
-def test_what_the_index_refuses_is_newly_impossible_once(root: Path, upstream: UpstreamServer) -> None:
-    work(root)
+def test_what_the_index_refuses_is_newly_impossible_once(after: Path, upstream: UpstreamServer) -> None:
     for path in [path for path in upstream.files if "nvidia_nccl_cu12-2.27.7" in path]:
         del upstream.files[path]
     page = upstream.files["/simple/nvidia-nccl-cu12/"].decode().splitlines(keepends=True)
     kept = "".join(line for line in page if "2.27.7" not in line)
     upstream.files["/simple/nvidia-nccl-cu12/"] = kept.encode()
-    first, second = work(root), work(root)
+    first, second = work(after), work(after)
     assert [(row.row, row.new) for row in first.of(State.IMPOSSIBLE)] == [
         ("small-b", True),
         ("small-c", True),
@@ -318,6 +339,7 @@ def test_a_mixed_set_would_be_seen(root: Path, upstream: UpstreamServer, registr
     assert {"2.2.3", "2.2.4"} in mixed
 
 
+@pytest.mark.parametrize("root", [small_project.NAP], indirect=True, ids=["slowly"])
 @pytest.mark.parametrize("wanted", [FEW, pytest.param(KILLS, marks=pytest.mark.long)])
 def test_killed_at_random_moments_it_ends_whole(
     wanted: int, root: Path, upstream: UpstreamServer, registry: RegistryServer

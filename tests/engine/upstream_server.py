@@ -6,13 +6,17 @@ The test says what is in them, moves it, and takes them away. It sees what is as
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import lzma
 import threading
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
 
 RUNTIME = "nvidia-cuda-runtime-cu12"
 PACKAGES = (
@@ -129,3 +133,15 @@ class UpstreamServer:
             listed.append(f" {hashlib.sha256(packed).hexdigest()} {len(packed)} {path}\n")
         text = f"Origin: Debian\nSuite: stable\nVersion: 13.2\nDate: {date}\nSHA256:\n{''.join(listed)}"
         self.files[f"/debian/dists/{name}/InRelease"] = text.encode()
+
+
+@contextlib.contextmanager
+def serving(patch: pytest.MonkeyPatch) -> Iterator[UpstreamServer]:
+    """Lead this process, and those that it starts, to an index and a mirror with the packages above."""
+    server = UpstreamServer()
+    server.start()
+    server.fill()
+    for name, value in server.environment.items():
+        patch.setenv(name, value)
+    yield server
+    server.stop()
