@@ -3,7 +3,8 @@
 Runs inside the image with the image's own Python and imports nothing of Stackwright. A probe that
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
-  files, system, link=MODULE,…, compile, fabric, built=EXTENSION, collective=EXTENSION/LAUNCHER (mpi or gloo),
+  files, system, link=MODULE,…, compile, fabric, built=EXTENSION, attack,
+  collective=EXTENSION/LAUNCHER (mpi or gloo),
   gpu=EXTENSION/N
 """
 
@@ -27,6 +28,7 @@ LIMIT = {
     "compile": 120,
     "fabric": 120,
     "built": 300,
+    "attack": 120,
     "collective": 300,
     "gpu": 600,
 }

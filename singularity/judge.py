@@ -12,6 +12,7 @@ import re
 import sys
 
 NEEDED = ("mpi_built", "nccl_built")
+REFUSED = 403
 
 
 def load(folder):
@@ -65,12 +66,24 @@ def built(facts, extensions):
                 yield "built-%s: %s is %r" % (extension, question, answers.get(question))
 
 
+def attack(facts, place="attack"):
+    """Each payload that was executed, and each request of a stranger that a started job let in."""
+    for name, value in sorted(facts.items()):
+        if isinstance(value, dict):
+            yield from attack(value, "%s, %s" % (place, name))
+        elif name == "executed" and value is not False:
+            yield "%s: a pickle was executed" % place
+    for name, status in sorted(facts.get("attacks", {}).items()):
+        if isinstance(status, int) and status != REFUSED:
+            yield "%s, %s: answered %d and not %d" % (place, name, status, REFUSED)
+
+
 def wrong(facts, extensions):
     found = [one for name in sorted(facts) for one in errors(facts[name], name)]
-    missing = [name for name in ("files", "system", "link", "fabric") if name not in facts]
+    missing = [name for name in ("files", "system", "link", "fabric", "attack") if name not in facts]
     if missing:
         return [*found, "no facts of %s" % ", ".join(missing)]
-    return found or [*static(facts), *fabric(facts), *built(facts, extensions)]
+    return found or [*static(facts), *fabric(facts), *built(facts, extensions), *attack(facts["attack"])]
 
 
 def main(folder, extensions):

@@ -120,7 +120,7 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
         Tier.LINK: (f"link={','.join(modules(stack))}", "fabric", *compiling),
-        Tier.BUILT: tuple(f"built={name}" for name in stack.extensions),
+        Tier.BUILT: (*(f"built={name}" for name in stack.extensions), "attack"),
         Tier.COLLECTIVE: tuple(f"collective={run}" for run in runs(stack)),
         Tier.GPU: tuple(f"gpu={name}/{gpus}" for name in stack.extensions if gpus),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stackwright.checks import built, collective, declared, fabric, gpu, link, settings, static
+from stackwright.checks import attack, built, collective, declared, fabric, gpu, link, settings, static
 from stackwright.checks.rule import Finding, MissingFact, NotAsked, Rule
 from stackwright.credentials import redact
 from stackwright.model import Check, Outcome, Stack, Tier, Verdict
@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     *link.RULES,
     *fabric.RULES,
     *built.RULES,
+    *attack.RULES,
     *collective.RULES,
     *gpu.RULES,
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stackwright import record as records
-from stackwright.attest import provenance, sbom, statement
+from stackwright.attest import provenance, sbom, statement, vex
 from stackwright.attest.access import Access, pinned
 from stackwright.attest.jsons import json_object
 from stackwright.attest.keys import Loaded, PublicKey, keyid
@@ -40,7 +40,7 @@ class Attached:
 def attach(
     reference: str, row: Planned, record: Record, facts: Facts, *, key: Loaded, cosign: Tool, access: Access
 ) -> Attached:
-    """Attach the four statements to an image that the registry has, and be done where it has them already.
+    """Attach every statement to an image that the registry has, and be done where it has them already.
 
     ``facts`` are those of the record's own probing (``probe.gather`` of the row's folder). AttestError where
     the image is not the one that was probed: nothing is signed then.
@@ -133,8 +133,10 @@ def require_probed(
 
 def _predicates(row: Planned, record: Record, facts: Facts, image: str) -> dict[Kind, Mapping[str, object]]:
     files = dict(row.recipe.files)
+    patches = sbom.patches_of(files)
     return {
-        Kind.SBOM: sbom.bom(record, facts, image=image, patches=sbom.patches_of(files)),
+        Kind.SBOM: sbom.bom(record, facts, image=image, patches=patches),
+        Kind.VEX: vex.vex(record, image=image, patches=patches),
         Kind.PROVENANCE: provenance.provenance(record, row.stack, files),
         Kind.VERDICT: provenance.test_result(record),
         Kind.RECORD: records.as_json(record),

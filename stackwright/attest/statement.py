@@ -32,6 +32,7 @@ class Kind(StrEnum):
     """What is told of an image, by the type of its predicate."""
 
     SBOM = "https://cyclonedx.org/bom"
+    VEX = "https://openvex.dev/ns/v0.2.0"
     PROVENANCE = "https://slsa.dev/provenance/v1"
     VERDICT = "https://in-toto.io/attestation/test-result/v0.1"
     RECORD = "urn:stackwright:record:1"

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stackwright import origin
 from stackwright import record as records
-from stackwright.attest import provenance, sbom, signing, statement
+from stackwright.attest import provenance, sbom, signing, statement, vex
 from stackwright.attest.jsons import json_object
 from stackwright.attest.keys import PublicKey
 from stackwright.attest.layout import INDEXES, MANIFESTS, SEVERAL, Layout, Manifest
@@ -38,7 +38,7 @@ _RECORD = TypeAdapter(Record)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """``notes`` are of what lies beside the image and was not believed."""
+    """``vulnerabilities``: id and status. ``notes`` are of statements that were not believed."""
 
     image: str
     config: str
@@ -46,6 +46,7 @@ class Verified:
     bytes: int
     record: Record
     components: int
+    vulnerabilities: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
 
@@ -103,6 +104,7 @@ def verify(
         image=image, config=str(dig(manifest.document, "config", "digest")), bytes=size,
         layers=len(manifest.document["layers"]), record=seen.record,
         components=len(components) if isinstance(components, list) else 0,
+        vulnerabilities=vex.told(agreeing[Kind.VEX].predicate),
         notes=tuple(str(error) for _, error in attested.refused),
     )  # fmt: skip
 
@@ -272,6 +274,10 @@ def _bom_differs(document: Mapping[str, Any], seen: Seen) -> str:
     return sbom.disagreement(document, seen.record)
 
 
+def _vex_differs(document: Mapping[str, Any], seen: Seen) -> str:
+    return vex.disagreement(document, seen.record, seen.manifest.digest)
+
+
 def _provenance_differs(document: Mapping[str, Any], seen: Seen) -> str:
     asked = dig(document, "buildDefinition", "externalParameters")
     row, key = dig(asked, "row"), dig(asked, "key")
@@ -299,6 +305,7 @@ def _of_another_record(named: Any, seen: Seen) -> str:
 
 AGREEMENT: Mapping[Kind, Callable[[Mapping[str, Any], Seen], str]] = {
     Kind.SBOM: _bom_differs,
+    Kind.VEX: _vex_differs,
     Kind.PROVENANCE: _provenance_differs,
     Kind.VERDICT: _result_differs,
 }
@@ -320,7 +327,8 @@ def document(done: Verified, key: PublicKey) -> dict[str, Any]:
         "row": done.record.row, "key": done.record.key, "record": done.record.started,
         "signed_by": key.id, "valid_until": records.utc(key.until) if key.until else None,
         "tiers": {str(tier): str(verdict.tier(tier)) for tier in Tier},
-        "components": done.components, "not_believed": list(done.notes),
+        "components": done.components, "vulnerabilities": dict(done.vulnerabilities),
+        "not_believed": list(done.notes),
     }  # fmt: skip
 
 
@@ -336,4 +344,5 @@ def lines(done: Verified, key: PublicKey) -> Iterator[str]:
     yield f"  verdict     {said}"
     yield f"  record      {record.started}; found as declared: {len(record.found)} values"
     yield f"  components  {done.components} in the SBOM"
+    yield f"  known holes {', '.join(f'{name} {status}' for name, status in done.vulnerabilities)}"
     yield from (f"  not believed: {note.splitlines()[0]}" for note in done.notes)

@@ -1,4 +1,4 @@
-"""Faults of collectives and of training, planted in the real image: one layer each, found by its check.
+"""Faults of collectives, of training and of servers, planted in the real image: one layer each.
 
 The image is the one of the first row that STACKWRIGHT_ROW names, or of the first that the matrix selects; it
 has to be built. STACKWRIGHT_IMAGE takes another name for it. No GPU is needed.
@@ -11,12 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import horovod_source as source
 import pytest
 
 from stackwright import project, render
+from stackwright.checks import attack
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.model import Stack, Tier, Verdict
+from stackwright.patches import load_series
 from stackwright.probe import probe_image
 from stackwright.runner import Completed, Runner
 
@@ -27,6 +30,8 @@ MODULE = f"{SITE}/horovod/torch"
 ALONE = ("run", "world", "allreduce", "broadcast", "allgather", "training-agrees", "training-learns")
 """A rank without the other one stops at the first broadcast; only its controller is right."""
 NOT_ASKED = "this test asks for another tier"
+RELEASED = "/released"
+"""horovod/runner of the released source, while a fault is planted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,12 @@ FAULTS = (
         command=f"cp {SITE}/nvidia/nccl/lib/libnccl.so.2 /usr/local/lib/; {append(OTHER_NCCL)}",
         red=frozenset({"link.one-nccl"}),
     ),
+    Fault(
+        name="servers-as-released",
+        tier=Tier.BUILT,
+        command=f"cd {SITE}/horovod && rm -r runner && cp -r {RELEASED} runner",
+        red=frozenset(rule.id for rule in attack.RULES) - {"built.served"},
+    ),
 )
 
 
@@ -121,7 +132,8 @@ def judge(docker: Docker, stack: Stack, name: str, tier: Tier, folder: Path) -> 
         )
         return engine.run(docker, job, timeout=timeout)
 
-    not_run = dict.fromkeys(set(Tier) - {tier}, NOT_ASKED)
+    asked = {tier, Tier.LINK} if tier is Tier.BUILT else {tier}  # built.against compares with the import
+    not_run = dict.fromkeys(set(Tier) - asked, NOT_ASKED)
     probed = probe_image(
         stack, world="docker", execute=execute, probes=ROOT / "probes", folder=folder, not_run=not_run,
         image=engine.inspect(docker, name),
@@ -129,18 +141,26 @@ def judge(docker: Docker, stack: Stack, name: str, tier: Tier, folder: Path) -> 
     return probed.verdict
 
 
+@pytest.fixture(scope="module")
+def released(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    packed = source.archive(runner, load_series(ROOT / "patches" / "horovod"))
+    return source.unpack(packed, tmp_path_factory.mktemp("horovod")) / "horovod" / "runner"
+
+
 @pytest.fixture
-def faulty(fault: Fault, image: str, docker: Docker, runner: Runner) -> Iterator[str]:
+def faulty(fault: Fault, image: str, docker: Docker, runner: Runner, released: Path) -> Iterator[str]:
     name = f"stackwright/faults-real:{fault.name}"
-    dockerfile = f"FROM {image}\nUSER root\nRUN {fault.command}\nUSER train\n"
-    argv = docker.command("buildx", "build", "--network=none", "--load", "--tag", name, "-")
+    mount = f"--mount=type=bind,from=released,target={RELEASED}"
+    dockerfile = f"FROM {image}\nUSER root\nRUN {mount} {fault.command}\nUSER train\n"
+    how = ("--network=none", f"--build-context=released={released}", "--load")
+    argv = docker.command("buildx", "build", *how, "--tag", name, "-")
     done = runner(argv, stdin=dockerfile, timeout=300)
     assert done.ok, done.stderr
     yield name
     runner(docker.command("image", "rm", "--force", name))
 
 
-@pytest.mark.parametrize("tier", [Tier.LINK, Tier.COLLECTIVE])
+@pytest.mark.parametrize("tier", [Tier.LINK, Tier.BUILT, Tier.COLLECTIVE])
 def test_the_image_itself_is_green(
     tier: Tier, image: str, row: project.Planned, docker: Docker, tmp_path: Path
 ) -> None:

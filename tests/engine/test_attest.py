@@ -39,6 +39,7 @@ def test_the_original_is_accepted(the_site: TheSite, published: Published) -> No
     assert done.record == published.small.record
     assert done.notes == ()
     assert done.components > 30
+    assert dict(done.vulnerabilities) == {"CVE-2024-10190": "affected", "CVE-2026-31234": "affected"}
     assert f"is the row {done.record.row}" in "\n".join(verify.lines(done, the_site.public))
 
 

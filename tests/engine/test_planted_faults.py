@@ -37,10 +37,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     base = harness.base_image(docker, runner, tmp_path_factory.mktemp("base"))
     stack = harness.stack_of(docker, base)
     harness.write_context(context, stack)
+    harness.write_servers(context, runner)
     names = ["good", *(fault.name for fault in FAULTS)]
     harness.bake(docker, runner, context, harness.bake_file(context, stack, base, FAULTS))
     try:
-        verdicts = harness.probe_all(docker, runner, stack, names, facts)
+        verdicts = harness.probe_all(docker, runner, stack, FAULTS, facts)
         yield Planted(docker=docker, runner=runner, stack=stack, facts=facts, verdicts=verdicts)
     finally:
         harness.remove_all(docker, runner, names)

@@ -126,6 +126,25 @@ def no_patch_in_the_sbom(one: Tampered) -> None:
     one.sign_again(Kind.SBOM, bare)
 
 
+def a_fix_that_the_record_does_not_show(one: Tampered) -> None:
+    """The small row has none of the patches."""
+
+    def fixed(document: dict[str, Any]) -> dict[str, Any]:
+        assert {found["status"] for found in document["statements"]} == {"affected"}
+        return {**document, "statements": [{**found, "status": "fixed"} for found in document["statements"]]}
+
+    one.sign_again(Kind.VEX, fixed)
+
+
+def another_product(one: Tampered) -> None:
+    def other(document: dict[str, Any]) -> dict[str, Any]:
+        for found in document["statements"]:
+            found["products"][0]["hashes"]["sha-256"] = "0" * 64
+        return document
+
+    one.sign_again(Kind.VEX, other)
+
+
 def another_origin(one: Tampered) -> None:
     def other(document: dict[str, Any]) -> dict[str, Any]:
         document["buildDefinition"]["externalParameters"]["key"] = "f" * 64
@@ -157,6 +176,8 @@ TAMPERINGS: dict[Callable[[Tampered], None], str] = {
     another_published_image: "the record: it was made of the published sha256:0000",
     another_sbom: "the sbom: torch is 2.6.0 in the record, and 2.5.1 in it",
     no_patch_in_the_sbom: "the sbom: Horovod's patches are cxx17.patch in the record, and none in it",
+    a_fix_that_the_record_does_not_show: "the vex: CVE-2024-10190 is affected by the record, and fixed in it",
+    another_product: "the vex: what it says of CVE-2024-10190 is of another image",
     another_origin: "the provenance: it tells how 'cuda12-torch' ffffffffffff was made",
 }
 

@@ -94,3 +94,20 @@ def _from_the_distribution(runner: Runner, folder: Path) -> Path:
         program.write_bytes(content.read())
         program.chmod(0o755)
     return program
+
+
+PYTHON = ("horovod/__init__.py", "horovod/common", "horovod/runner")
+"""What Horovod's servers and launchers need of its source: no extension is imported."""
+
+
+def without_extensions(whole: Path, folder: Path, *more: str) -> Path:
+    """The Python of servers and launchers in a folder of its own, and ``more`` files that a patch touches."""
+    for path in PYTHON:
+        copy = shutil.copytree if (whole / path).is_dir() else shutil.copy2
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        copy(whole / path, folder / path)
+    for path in more:
+        if (whole / path).exists():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(whole / path, folder / path)
+    return folder

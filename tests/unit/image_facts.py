@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from attack_facts import attack
+
 from stackwright import configuration, render
 from stackwright.labels import KEY, PROVIDER, VERSION
 from stackwright.model import Base, Lock, Mpi, Package, Stack
@@ -178,7 +180,7 @@ def docker_facts(row: Stack) -> dict[str, Any]:
     ]
     return {
         "files": files(), "system": system(row), "link": link(), "compile": COMPILED,
-        "fabric": fabric(), "built": built(),
+        "fabric": fabric(), "built": built(), "attack": attack(),
         "collective": collective(), "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},
         "layers": {"searched": ["mirror"], "layers": 3, "left": []},

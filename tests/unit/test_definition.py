@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attack_facts import attack
 from rows import ROOT, SOURCES, lock_with, stack
 
 from stackwright import labels, render
@@ -155,6 +156,7 @@ GOOD: dict[str, Any] = {
         "ucx": {"modules": {"libuct_ib.so.0": None}},
     },
     "built-torch": {"mpi_built": 1, "nccl_built": 22105},
+    "attack": attack(),
 }  # fmt: skip
 
 
@@ -181,6 +183,9 @@ def test_good_facts_pass(tmp_path: Path) -> None:
         (("built-torch", "nccl_built"), 0, "nccl_built is 0"),
         (("built-torch", "error"), "exit code 1", "exit code 1"),
         (("built-torch",), {}, "mpi_built is None"),
+        (("attack", "jobs", "static", "attacks", "unsigned PUT"), 200, "static, unsigned PUT: answered 200"),
+        (("attack", "servers", "elastic", "pickles", "signed", "executed"), True, "a pickle was executed"),
+        (("attack", "services", "task"), {"error": "no port"}, "task: no port"),
     ],
 )
 def test_what_is_wrong_is_said_and_fails(

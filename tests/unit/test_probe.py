@@ -20,7 +20,7 @@ ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}
 LEAVES = {
     "files": "files.json", "system": "system.json", "link": "link.json", "fabric": "fabric.json",
-    "built": "built-torch.json", "compile": "compile.json",
+    "built": "built-torch.json", "compile": "compile.json", "attack": "attack.json",
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ class Container:
         if self.writes and user == "0":
             (folder / "files.json").write_text(json.dumps(facts["files"]))
         elif self.writes:
-            for probe in ("system", "link", "compile", "fabric"):
+            for probe in ("system", "link", "compile", "fabric", "attack"):
                 (folder / f"{probe}.json").write_text(json.dumps(facts[probe]))
             (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
             for run, document in facts["collective"].items():
@@ -116,10 +116,10 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch", "fabric", "compile", "built=torch",
+        "system", "link=torch,horovod.torch", "fabric", "compile", "built=torch", "attack",
         "collective=torch/mpi", "collective=torch/gloo", "gpu=torch/2",
     )  # fmt: skip
-    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=torch"
+    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "attack"
 
 
 def test_every_extension_is_asked_on_its_own() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -13,6 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
+import horovod_source as source
+from patching import apply, hunks
+
 from faults.table import Fault
 from stackwright import leftovers
 from stackwright.engines import docker as engine
@@ -20,6 +24,7 @@ from stackwright.engines.docker import Docker, Mount
 from stackwright.host import Site, apt_mirror
 from stackwright.labels import KEY, PROVIDER, VERSION
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
+from stackwright.patches import load_series
 from stackwright.probe import Witness, probe_image, run_image_tests
 from stackwright.providers.debian import KEEP_NOTHING_OF_THE_SITE
 from stackwright.render import declared
@@ -44,6 +49,8 @@ PYTHON_PACKAGES = {
     "torch": ("2.6.0", ("torch/__init__.py",)),
 }
 HOROVOD = ("0.28.1", ("horovod/__init__.py",))
+NEEDED = ("psutil", "cloudpickle", "yaml")
+"""By Horovod's servers, which are real here. psutil's library is for every Python; yaml needs none."""
 NOT_RUN = {
     Tier.COLLECTIVE: "the image has stand-ins for the frameworks",
     Tier.GPU: "the image has stand-ins for the frameworks",
@@ -103,6 +110,26 @@ def stack_of(docker: Docker, base: str) -> Stack:
     )
 
 
+def write_servers(folder: Path, runner: Runner) -> None:
+    """Horovod's own servers: with the patches of every row for the image, as released for a fault."""
+    series = load_series(source.ROOT / "patches" / "horovod")
+    patches = series.select({})
+    whole = source.unpack(source.archive(runner, series), folder / "horovod-source")
+    touched = {hunk.path for patch in patches for hunk in hunks(patch.content)}
+    patched = source.without_extensions(whole, folder / "horovod-patched", *touched)
+    apply(runner, source.patch_program(runner, folder), patched, source.contents(patches))
+    for part in ("common", "runner"):
+        shutil.copytree(patched / "horovod" / part, folder / "tree" / "horovod" / part)
+    shutil.copytree(whole / "horovod" / "runner", folder / "released")
+    shutil.rmtree(whole.parent)
+    shutil.rmtree(patched)
+    for name in NEEDED:
+        found = importlib.util.find_spec(name)
+        assert found and found.origin
+        place = Path(found.origin).parent
+        shutil.copytree(place, folder / "tree" / place.name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
 def write_context(folder: Path, stack: Stack) -> None:
     for name in ("Dockerfile", "mpirun", "ompi_info", "horovodrun", "record", "fake", "tree"):
         source = HERE / name
@@ -153,8 +180,13 @@ def bake(docker: Docker, runner: Runner, folder: Path, content: str) -> None:
     _must(runner(argv, cwd=folder, timeout=300, env={"BUILDX_BAKE_ENTITLEMENTS_FS": "0"}))
 
 
-def probe(docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path) -> Verdict:
-    """All probes in one container that is up: starting one is most of the time that a probe takes."""
+def probe(
+    docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path, attacked: Path | None
+) -> Verdict:
+    """All probes in one container that is up: starting one is most of the time that a probe takes.
+
+    ``attacked`` are the facts of the same servers in another image: a hundred attacks would find one thing.
+    """
     with contextlib.ExitStack() as opened:
         up: list[str] = []
 
@@ -168,6 +200,9 @@ def probe(docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path
                 )
                 up.append(opened.enter_context(engine.started(docker, job)))
             who = ["--user", user] if user is not None else []
+            if attacked and "attack" in argv:
+                shutil.copy(attacked, mounts[-1].source)
+                argv = [word for word in argv if word != "attack"]
             return runner(docker.command("exec", *who, up[0], *argv), timeout=timeout)
 
         return probe_image(
@@ -179,11 +214,16 @@ def probe(docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path
 
 
 def probe_all(
-    docker: Docker, runner: Runner, stack: Stack, names: Sequence[str], folder: Path
+    docker: Docker, runner: Runner, stack: Stack, faults: Sequence[Fault], folder: Path
 ) -> Mapping[str, Verdict]:
+    def one(fault: Fault) -> Verdict:
+        same = None if fault.servers else folder / "good" / "attack.json"
+        return probe(docker, runner, stack, reference(fault.name), folder / fault.name, same)
+
+    good = probe(docker, runner, stack, reference("good"), folder / "good", None)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        verdicts = pool.map(lambda name: probe(docker, runner, stack, reference(name), folder / name), names)
-        return dict(zip(names, verdicts, strict=True))
+        verdicts = dict(zip((fault.name for fault in faults), pool.map(one, faults), strict=True))
+    return {"good": good, **verdicts}
 
 
 def witness(docker: Docker, runner: Runner, stack: Stack, name: str, facts: Path, junit: Path) -> set[str]:

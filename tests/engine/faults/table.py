@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stackwright.checks import attack
 from stackwright.verify import RULES
 
 FAKE = "/usr/src/fake/build"
@@ -23,13 +24,15 @@ SECRET = "Vq8tGm2x-hunter2"
 class Fault:
     """``instructions`` are Dockerfile lines on top of the good image; ``says`` is all in the checks' details.
 
-    An image takes seconds: faults that do not touch each other share one.
+    An image takes seconds: faults that do not touch each other share one. ``servers``: the fault is in
+    Horovod's servers, so that they have to be attacked anew.
     """
 
     name: str
     instructions: tuple[str, ...]
     red: frozenset[str]
     says: tuple[str, ...]
+    servers: bool = False
 
 
 def run(name: str, command: str, red: str, says: str) -> Fault:
@@ -61,6 +64,14 @@ def load(path: str) -> str:
 def metadata(package: str, change: str) -> str:
     return f"sed -i '{change}' {SITE}/{package}*.dist-info/METADATA"
 
+
+def servers(name: str, command: str, red: frozenset[str], says: str) -> Fault:
+    """A fault of Horovod's servers, whose other defences are planted one by one in tests/patches."""
+    lines = ("USER root", f"RUN {command}", "USER train")
+    return Fault(name=name, instructions=lines, red=red, says=(says,), servers=True)
+
+
+ATTACKS = frozenset(rule.id for rule in attack.RULES)
 
 FAULTS = (
     run("host-key", "ssh-keygen -q -A", "static.host-key", "/etc/ssh/ssh_host_ed25519_key is a host key"),
@@ -237,6 +248,11 @@ FAULTS = (
     run("other-cudart", f"sed -i s/12040/12080/ /usr/src/fake/cudart.c && {FAKE} libraries && {RECORDED}",
         "declared.cuda-runtime", "12.8"),
     run("other-cudnn", f"CUDNN_CODE=90701 {FAKE} libraries && {RECORDED}", "declared.cudnn", "9.7.1"),
+    servers("horovod-as-released", f"cd {SITE}/horovod && rm -r runner && cp -r /usr/src/released runner",
+            ATTACKS - {"built.served"}, "a pickle was executed (unsigned)"),
+    servers("nobody-is-served", f"sed -i 's/    if nonce is None and .*:/    if True:/' "
+            f"{SITE}/horovod/runner/http/http_auth.py", frozenset({"built.served"}),
+            "rendezvous: RuntimeError"),
     run("other-nccl-library", f"sed -i s/22105/22703/ /usr/src/fake/nccl.c && {FAKE} libraries && {RECORDED}",
         "declared.nccl", "2.27.3"),
 )  # fmt: skip
