@@ -84,7 +84,7 @@ def _gcc(means: Means, project: str, wheel: Wheel) -> tuple[Any, str]:
     headers = [one for one in means.wheels(HEADERS) if (one.version.major, one.version.minor) == release]
     if not headers:
         raise SiteError(f"{HEADERS} has no release {wheel.version.major}.{wheel.version.minor}")
-    value = means.once(headers[-1].sha256, "host_config.h", partial(_header, headers[-1]))
+    value = means.once(headers[-1].sha256, "host_config.h", partial(header, headers[-1]))
     if not value:
         raise SiteError("crt/host_config.h names no newest gcc")
     return value, f"{HEADERS} {headers[-1].version}: crt/host_config.h"
@@ -105,7 +105,7 @@ def _examined(runner: Runner, wheel: Wheel) -> dict[str, Any]:
         return {"architectures": listed(runner, program), "gcc": newest_gcc(text)}
 
 
-def _header(wheel: Wheel) -> int | None:
+def header(wheel: Wheel) -> int | None:
     with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
         path = Path(folder) / "wheel.zip"
         web.download(wheel.url, wheel.sha256, path)

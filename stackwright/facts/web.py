@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import time
 import urllib.request
 import zipfile
@@ -22,6 +23,8 @@ PAUSES = (1.0, 4.0)  # seconds before the tries after the first
 BLOCK = 1 << 18
 PAGE_LIMIT, FILE_LIMIT, MEMBER_LIMIT = 64 << 20, 400 << 20, 64 << 20
 """Bytes of a page of an index, of a wheel or package, and of one member of a wheel."""
+PARTS_LIMIT = 256 << 20
+"""Bytes of all parts of one wheel that are asked for."""
 
 
 def opened(url: str, headers: dict[str, str]) -> HTTPResponse:
@@ -89,7 +92,7 @@ class Ranges(io.RawIOBase):
 
     def __init__(self, url: str, size: int) -> None:
         super().__init__()
-        self._url, self._size, self._at = url, size, 0
+        self._url, self._size, self._at, self._left = url, size, 0, PARTS_LIMIT
 
     def readable(self) -> bool:
         return True
@@ -109,6 +112,11 @@ class Ranges(io.RawIOBase):
         end = min(self._at + len(view), self._size)
         if end <= self._at:
             return 0
+        self._left -= end - self._at
+        if self._left < 0:
+            raise SiteError(
+                f"more than {PARTS_LIMIT} bytes would be needed of {self._url.rsplit('/', 1)[-1]}"
+            )
         with opened(self._url, {"Range": f"bytes={self._at}-{end - 1}"}) as answer:
             if answer.status != 206:
                 raise SiteError("the index does not serve parts of files")
@@ -118,10 +126,19 @@ class Ranges(io.RawIOBase):
         return len(content)
 
 
+def _size(url: str) -> int:
+    """The size of a file whose size the index does not name (PEP 700)."""
+    with opened(url, {"Range": "bytes=0-0"}) as answer:
+        found = re.fullmatch(r"bytes 0-0/(\d{1,15})", answer.headers.get("Content-Range", ""))
+    if found is None:
+        raise SiteError("the index does not serve parts of files")
+    return int(found[1])
+
+
 def archive(url: str, size: int) -> zipfile.ZipFile:
-    """A wheel on a server, of which only what is asked for is fetched."""
+    """A wheel on a server, of which only what is asked for is fetched; ``size`` 0: not known."""
     try:
-        return zipfile.ZipFile(io.BufferedReader(Ranges(url, size), BLOCK))
+        return zipfile.ZipFile(io.BufferedReader(Ranges(url, size or _size(url)), BLOCK))
     except zipfile.BadZipFile as error:
         raise SiteError(f"not a wheel: {error}") from error
 

@@ -18,7 +18,7 @@ from upstream_server import UpstreamServer
 
 from stackwright import cli
 from stackwright.errors import SiteError
-from stackwright.facts import deb, frameworks, index, nvcc, web
+from stackwright.facts import deb, frameworks, index, nvcc, readers, web
 from stackwright.facts.means import Means
 from stackwright.rules import entries, tables
 from stackwright.runner import Runner
@@ -37,7 +37,7 @@ def packages(known: tables.Distribution) -> dict[str, str]:
 
 
 @pytest.fixture
-def mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[UpstreamServer]:
+def a_mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[UpstreamServer]:
     """A mirror that agrees with the committed tables, of which the test has a copy."""
     server = UpstreamServer()
     server.start()
@@ -65,7 +65,7 @@ def facts(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> tup
 
 
 def test_a_changed_fact_is_named_and_the_exit_code_says_so(
-    mirror: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    a_mirror: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The source moves, the table stays; an update writes the table, and the two agree again."""
     table = entries.DATA / "distributions.json"
@@ -74,7 +74,7 @@ def test_a_changed_fact_is_named_and_the_exit_code_says_so(
     assert (code, "3 agree, 0 differ, 5 cannot be asked" in said) == (0, True), said
 
     moved = packages(DEBIAN[2]) | {"mpich": "9.9.9-1"}
-    mirror.suite("trixie", moved, "Fri, 02 Jan 2026 00:00:00 UTC")
+    a_mirror.suite("trixie", moved, "Fri, 02 Jan 2026 00:00:00 UTC")
     _forget()
     code, out, said = facts(capsys, tmp_path, "--check", "--format", "json", "--report", str(page))
     assert (code, "1 facts differ" in said) == (16, True), said
@@ -91,10 +91,10 @@ def test_a_changed_fact_is_named_and_the_exit_code_says_so(
 
 
 def test_without_any_source_nothing_counts_as_checked(
-    mirror: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    a_mirror: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("stackwright.suite.PAUSES", ())
-    mirror.files.clear()
+    a_mirror.files.clear()
     code, _, said = facts(capsys, tmp_path, "--check")
     assert (code, "no source of facts can be reached" in said) == (11, True), said
 
@@ -125,6 +125,9 @@ class Index:
                     first, last = map(int, wanted.removeprefix("bytes=").split("-"))
                     content = content[first : last + 1]
                 self.send_response(206 if wanted else 200)
+                if wanted:
+                    whole = len(index.files[self.path[1:]])
+                    self.send_header("Content-Range", f"bytes {first}-{last}/{whole}")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -207,7 +210,33 @@ def test_of_a_large_wheel_only_what_is_asked_for_is_fetched(served: Index) -> No
     (wheel,) = index.wheels(served.address, "torch")
     said = frameworks.torch_wheel(web.archive(wheel.url, wheel.size))
     assert (said["cuda"], said["nccl"], said["code"]) == ("11.7", "2.14.3", "sm_70 sm_80")
+    assert web.archive(wheel.url, 0).namelist()[0] == "stuffing"
     assert served.sent < 2 << 20
     served.ranges = False
     with pytest.raises(SiteError, match="does not serve parts"):
         web.archive(wheel.url, wheel.size)
+
+
+def test_a_wheel_that_would_need_too_many_parts_is_refused(
+    served: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "PARTS_LIMIT", 100)
+    served.add(f"torch-2.0.0-{TAG}", {"torch/version.py": ""}, stuffing=1 << 20)
+    (wheel,) = index.wheels(served.address, "torch")
+    with pytest.raises(SiteError, match="more than 100 bytes"):
+        web.archive(wheel.url, wheel.size)
+
+
+# -- the host's own index and mirror ------------------------------------------------------------------
+
+
+def test_the_sources_that_this_host_knows_answer_as_the_readers_expect(
+    runner: Runner, tmp_path: Path
+) -> None:
+    """The formats of the real index and mirror. What they say of releases that move is not compared."""
+    real = readers.means(runner, tmp_path)
+    known = tables.known("debian-13")
+    toolkit = deb.stanzas(deb.mirror(real, known), known.suite, "non-free")["nvidia-cuda-toolkit"]
+    assert "\nVersion: 12.4." in toolkit
+    (header,) = [one for one in real.wheels("nvidia-cuda-crt") if str(one.version) == "13.0.88"]
+    assert nvcc.header(header) == 15
