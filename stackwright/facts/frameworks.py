@@ -22,7 +22,7 @@ from stackwright.facts import index, web
 from stackwright.facts.index import Wheel
 from stackwright.facts.means import Answer, Means, Question, ask_all
 from stackwright.rules.releases import PACKAGES
-from stackwright.rules.wheels import MXNET_NUMPY
+from stackwright.rules.wheels import MXNET_NUMPY, SOURCE_ONLY
 
 Entry = dict[str, Any]
 
@@ -43,6 +43,8 @@ def read(means: Means) -> Iterator[Answer]:
     yield from ask_all(
         ("releases", package, partial(_released, means, package, since)) for _, package, since in PACKAGES
     )
+    required = dict.fromkeys(requirement for _, _, requirement in SOURCE_ONLY)
+    yield from ask_all(("requirements", one, partial(_installable, means, one)) for one in required)
 
 
 def _project(
@@ -236,3 +238,10 @@ def _numpy(wheel: ZipFile) -> str:
 def _released(means: Means, package: str, since: str) -> tuple[list[str], str]:
     found = index.by_version(means.wheels(package))
     return [str(version) for version in found if version >= Version(since)], f"the package index: {package}"
+
+
+def _installable(means: Means, text: str) -> tuple[tuple[str, ...], str]:
+    """The releases of Python for which the index has a wheel of what is required."""
+    wanted = Requirement(text)
+    found = [wheel for wheel in means.wheels(wanted.name) if wheel.version in wanted.specifier]
+    return index.installable(found), f"the package index: {wanted.name}"

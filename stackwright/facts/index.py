@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
@@ -22,7 +23,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """One file of the index; ``tags`` are those of its name."""
+    """One file of the index; ``tags`` are those of its name, ``python`` is its Requires-Python."""
 
     name: str
     version: Version
@@ -30,6 +31,7 @@ class Wheel:
     sha256: str
     size: int
     tags: frozenset[Tag]
+    python: str = ""
 
 
 def wheels(address: str, project: str) -> tuple[Wheel, ...]:
@@ -57,7 +59,7 @@ def _wheel(page: str, file: Mapping[str, Any]) -> Wheel | None:
         return None
     return Wheel(
         name=file["filename"], version=version, url=urljoin(page, file["url"]), sha256=sha256,
-        size=int(file.get("size") or 0), tags=here,
+        size=int(file.get("size") or 0), tags=here, python=file.get("requires-python") or "",
     )  # fmt: skip
 
 
@@ -77,6 +79,24 @@ def pythons(files: Iterable[Wheel]) -> tuple[str, ...]:
         if abi in (interpreter, f"{interpreter}m", "abi3")
     ]
     return tuple(f"3.{minor}" for minor in sorted({int(one[1]) for one in found if one}))
+
+
+PYTHONS = tuple(f"3.{minor}" for minor in range(5, 16))
+
+
+def installable(files: Iterable[Wheel]) -> tuple[str, ...]:
+    """The releases of Python that can install one of the files, pure ones too."""
+    found = tuple(files)
+    return tuple(python for python in PYTHONS if any(_installs(one, python) for one in found))
+
+
+def _installs(wheel: Wheel, python: str) -> bool:
+    digits = python.replace(".", "")
+    fits = any(tag.interpreter in ("py3", f"py{digits}", f"cp{digits}") for tag in wheel.tags)
+    try:
+        return fits and SpecifierSet(wheel.python).contains(python)
+    except InvalidSpecifier:
+        return False
 
 
 LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}

@@ -20,7 +20,7 @@ Reader = Callable[[Means], Iterator[Answer]]
 
 READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "compilers": (nvcc.read, ("cuda-arch", "cuda-gcc", "nvcc-wheels")),
-    "frameworks": (frameworks.read, ("torch", "tensorflow", "mxnet", "releases")),
+    "frameworks": (frameworks.read, ("torch", "tensorflow", "mxnet", "releases", "requirements")),
     "distributions": (mirror.read, ("distributions",)),
 }
 """By name, a reader and the tables that it reads."""

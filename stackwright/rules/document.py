@@ -78,6 +78,11 @@ def _tables() -> Iterable[str]:
     )
     yield "## Releases on the index\n"
     yield _entries("releases", ("package", "releases"), lambda value: (" ".join(value),))
+    yield "## What frameworks require\n"
+    yield _table(("framework", "releases", "require"), wheels.SOURCE_ONLY)
+    yield _entries(
+        "requirements", ("requirement", "has a wheel for Python"), lambda value: (" ".join(value),)
+    )
     yield "## C++ standards\n"
     yield _table(("framework", "from", "C++", "source"), horovod.STANDARDS)
     yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), horovod.COMPILERS)

@@ -57,20 +57,28 @@ def _own_cuda(cell: Cell) -> Answer:
     return Clash(values=(("torch", cell.torch),), reason=reason, fact=entry.fact)
 
 
-def _wheels_only(name: str) -> Callable[[Cell], Answer]:
-    def ask(cell: Cell) -> Answer:
-        version = getattr(cell, name)
-        if version is None:
-            return Said.SILENT
-        for field, releases, pythons, what in wheels.SOURCE_ONLY:
-            meant = field == name and SpecifierSet(releases).contains(version)
-            if meant and (not pythons or SpecifierSet(pythons).contains(cell.python)):
-                also = (("python", cell.python),) if pythons else ()
-                reason = f"the package index has no wheel of {what}"
-                return Clash(values=((name, version), *also), reason=reason)
+def _nccl_wheel(cell: Cell) -> Answer:
+    if cell.nccl is None:
+        return Said.SILENT
+    if as_numbers(cell.nccl) >= as_numbers(wheels.FIRST_NCCL):
         return Said.FITS
+    reason = f"the package index has no wheel of NCCL before {wheels.FIRST_NCCL}"
+    return Clash(values=(("nccl", cell.nccl),), reason=reason)
 
-    return ask
+
+def _tensorflow_wheels(cell: Cell) -> Answer:
+    if cell.tensorflow is None:
+        return Said.SILENT
+    for _, releases, requirement in wheels.SOURCE_ONLY:
+        entry = wheels.REQUIREMENTS[requirement]
+        python = ".".join(cell.python.split(".")[:2])
+        if python in entry.value or not SpecifierSet(releases).contains(cell.tensorflow):
+            continue
+        also = (("python", cell.python),) if entry.value else ()
+        here = f" for Python {python}" if entry.value else ""
+        reason = f"the package index has no wheel{here} of {requirement}, which it requires"
+        return Clash(values=(("tensorflow", cell.tensorflow), *also), reason=reason, fact=entry.fact)
+    return Said.FITS
 
 
 def _tools_os(cell: Cell) -> Answer:
@@ -121,12 +129,12 @@ RULES = (
         _own_cuda,
         "one CUDA runtime and one NCCL are in the image",
     ),
-    _rule("nccl-wheel", ("nccl",), UV, _wheels_only("nccl"), "a lock takes wheels alone"),
+    _rule("nccl-wheel", ("nccl",), wheels.INDEX, _nccl_wheel, "a lock takes wheels alone"),
     _rule(
         "tensorflow-wheels",
         ("tensorflow", "python"),
-        UV,
-        _wheels_only("tensorflow"),
+        wheels.INDEX,
+        _tensorflow_wheels,
         "a lock takes wheels alone, and so does what TensorFlow requires",
     ),
     _rule(

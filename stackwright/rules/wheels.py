@@ -175,18 +175,18 @@ FIRST_CUDA = "11.0"
 """The first release whose libraries the index has as wheels (nvidia-…-cu11)."""
 
 SOURCE_ONLY = (
-    # field, its releases, the releases of Python that it holds for (empty: every one), what has no wheel
-    ("tensorflow", ">=2.4,<2.6", "", "termcolor 1.1, which it requires"),
-    ("tensorflow", ">=2.6,<2.7", "", "clang 5, which it requires"),
-    ("tensorflow", ">=2.12,<2.13", "<=3.8", "jax for Python 3.8, which it requires"),
-    (
-        "tensorflow",
-        ">=2.14,<2.15",
-        ">=3.11",
-        "tensorrt 8.5.3.1 for Python 3.11, which tensorflow[and-cuda] requires",
-    ),
-    ("nccl", "<2.13", "", "NCCL before 2.13"),
+    # field, its releases, what they require: its wheels, if any, are for some releases of Python
+    ("tensorflow", ">=2.4,<2.7", "termcolor~=1.1.0"),
+    ("tensorflow", ">=2.6,<2.7", "clang~=5.0"),
+    ("tensorflow", ">=2.12,<2.13", "jax>=0.3.15"),
+    ("tensorflow", ">=2.14,<2.15", "tensorrt==8.5.3.1"),
 )
+
+REQUIREMENTS = {entry.key: entry for entry in entries.load("requirements")}
+"""By requirement, the releases of Python that the index has a wheel for."""
+
+FIRST_NCCL = "2.13"
+"""The first NCCL that the index has a wheel of."""
 
 TORCH_NEW_ABI = "2.7"
 """The first PyTorch whose wheels on the index use the C++11 ABI."""
