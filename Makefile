@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test env engine faults hpc nodes lock-tools
+.PHONY: run matrix test env engine faults hpc nodes accepted lock-tools
 
 PYTHON := .venv/bin/python
 
@@ -33,6 +33,11 @@ hpc: env engine
 # Two engines as two nodes, a registry between them, Dask and Slurm; workers are killed.
 nodes: env engine
 	$(PYTHON) -m pytest tests/nodes
+
+# Every accepted combination locks, imports and compiles: hours and much disk the first time, and later what
+# changed. Answers are kept below out/accepted; `python -m stackwright.accepted --help` says what else it does.
+accepted: env
+	$(PYTHON) -m stackwright.accepted --every --minutes 300 --report out/accepted/accepted.md
 
 # Moves the pins of the tools themselves; the diff of requirements.txt is what a reviewer reads.
 lock-tools: env
