@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "facts",
-    epilog=example("./build.py facts", "./build.py facts --check", "./build.py facts distributions --check"),
+    epilog=example("./build.py facts", "./build.py facts distributions --check"),
 )
 @click.argument("groups", nargs=-1, metavar="[compilers|frameworks|distributions…]")
 @click.option("--check", is_flag=True, help="read the sources again and compare; write no table")
