@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_image import first_row, name_of
 
 from bench import nodes
-from stackwright.engines.docker import Mount
+from stackwright import project
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker, Mount
 from stackwright.project import Project, cells, default_rows, plan
 from stackwright.runner import Runner
 
@@ -37,3 +40,23 @@ def cluster(
     shared = Mount(source=facts, target="/facts", read_only=False)
     with nodes.up(Runner(), request.param, tmp_path_factory.mktemp("cluster"), shared) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def runner() -> Runner:
+    return Runner()
+
+
+@pytest.fixture(scope="session")
+def docker(runner: Runner) -> Docker:
+    return engine.find(runner)
+
+
+@pytest.fixture(scope="session")
+def row() -> project.Planned:
+    return first_row()
+
+
+@pytest.fixture(scope="session")
+def image(row: project.Planned, docker: Docker) -> str:
+    return name_of(row, docker)

@@ -1,35 +1,29 @@
 """Faults of collectives, of training and of servers, planted in the real image: one layer each.
 
-The image is the one of the first row that STACKWRIGHT_ROW names, or of the first that the matrix selects; it
-has to be built. STACKWRIGHT_IMAGE takes another name for it. No GPU is needed.
+See real_image.py for which image it is. No GPU is needed.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import horovod_source as source
 import pytest
+from real_image import ROOT, judge
 
-from stackwright import project, render
+from stackwright import project
 from stackwright.checks import attack
-from stackwright.engines import docker as engine
-from stackwright.engines.docker import Docker, Mount
-from stackwright.model import Stack, Tier, Verdict
+from stackwright.engines.docker import Docker
+from stackwright.model import Tier
 from stackwright.patches import load_series
-from stackwright.probe import probe_image
-from stackwright.runner import Completed, Runner
+from stackwright.runner import Runner
 
-ROOT = Path(__file__).parents[2]
 SITE = "$(/opt/stack/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
-SHARED_MEMORY = 2**30
 MODULE = f"{SITE}/horovod/torch"
 ALONE = ("run", "world", "allreduce", "broadcast", "allgather", "training-agrees", "training-learns")
 """A rank without the other one stops at the first broadcast; only its controller is right."""
-NOT_ASKED = "this test asks for another tier"
 RELEASED = "/released"
 """horovod/runner of the released source, while a fault is planted."""
 
@@ -97,48 +91,9 @@ FAULTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def runner() -> Runner:
-    return Runner()
-
-
-@pytest.fixture(scope="module")
-def docker(runner: Runner) -> Docker:
-    return engine.find(runner)
-
-
-@pytest.fixture(scope="module")
-def row() -> project.Planned:
-    where = project.Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
-    patterns = os.environ.get("STACKWRIGHT_ROW", "").split() or project.default_rows(where)
-    return project.plan(where, project.cells(where, patterns)).rows[0]
-
-
-@pytest.fixture(scope="module")
-def image(row: project.Planned, docker: Docker) -> str:
-    name = os.environ.get("STACKWRIGHT_IMAGE") or render.reference(row.recipe)
-    assert engine.image_exists(docker, name), (
-        f"{name} is not there: run ./build.py build {row.stack.id} first"
-    )
-    return name
-
-
-def judge(docker: Docker, stack: Stack, name: str, tier: Tier, folder: Path) -> Verdict:
-    def execute(
-        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
-    ) -> Completed:
-        job = engine.Job(
-            image=name, argv=tuple(argv), mounts=tuple(mounts), user=user, network=False, shm=SHARED_MEMORY
-        )
-        return engine.run(docker, job, timeout=timeout)
-
-    asked = {tier, Tier.LINK} if tier is Tier.BUILT else {tier}  # built.against compares with the import
-    not_run = dict.fromkeys(set(Tier) - asked, NOT_ASKED)
-    probed = probe_image(
-        stack, world="docker", execute=execute, probes=ROOT / "probes", folder=folder, not_run=not_run,
-        image=engine.inspect(docker, name),
-    )  # fmt: skip
-    return probed.verdict
+def asked(tier: Tier) -> set[Tier]:
+    """With the imports, where a check compares with what was imported."""
+    return {tier, Tier.LINK} if tier is Tier.BUILT else {tier}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +108,7 @@ def faulty(fault: Fault, image: str, docker: Docker, runner: Runner, released: P
     mount = f"--mount=type=bind,from=released,target={RELEASED}"
     dockerfile = f"FROM {image}\nUSER root\nRUN {mount} {fault.command}\nUSER train\n"
     how = ("--network=none", f"--build-context=released={released}", "--load")
-    argv = docker.command("buildx", "build", *how, "--tag", name, "-")
+    argv = docker.build(*how, "--tag", name, "-")
     done = runner(argv, stdin=dockerfile, timeout=300)
     assert done.ok, done.stderr
     yield name
@@ -164,7 +119,7 @@ def faulty(fault: Fault, image: str, docker: Docker, runner: Runner, released: P
 def test_the_image_itself_is_green(
     tier: Tier, image: str, row: project.Planned, docker: Docker, tmp_path: Path
 ) -> None:
-    verdict = judge(docker, row.stack, image, tier, tmp_path / "facts")
+    verdict = judge(docker, row.stack, image, asked(tier), tmp_path / "facts")
     assert [(check.id, check.detail) for check in verdict.failed] == []
 
 
@@ -172,6 +127,6 @@ def test_the_image_itself_is_green(
 def test_the_fault_is_found_by_its_check(
     fault: Fault, faulty: str, row: project.Planned, docker: Docker, tmp_path: Path
 ) -> None:
-    verdict = judge(docker, row.stack, faulty, fault.tier, tmp_path / "facts")
+    verdict = judge(docker, row.stack, faulty, asked(fault.tier), tmp_path / "facts")
     failed = {check.id: check.detail for check in verdict.failed}
     assert set(failed) == fault.red, failed

@@ -1,0 +1,56 @@
+"""What the tests of a real image share: which it is, and how it is probed and judged.
+
+The image is the one of the first row that STACKWRIGHT_ROW names, or of the first that the matrix selects; it
+has to be built. STACKWRIGHT_IMAGE takes another name for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence, Set
+from pathlib import Path
+
+from stackwright import project, render
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker, Mount
+from stackwright.model import Stack, Tier, Verdict
+from stackwright.probe import probe_image
+from stackwright.runner import Completed
+
+ROOT = Path(__file__).parents[2]
+SHARED_MEMORY = 2**30
+NOT_ASKED = "this test asks for another tier"
+
+
+def first_row() -> project.Planned:
+    where = project.Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
+    patterns = os.environ.get("STACKWRIGHT_ROW", "").split() or project.default_rows(where)
+    return project.plan(where, project.cells(where, patterns)).rows[0]
+
+
+def name_of(row: project.Planned, docker: Docker) -> str:
+    name = os.environ.get("STACKWRIGHT_IMAGE") or render.reference(row.recipe)
+    assert engine.image_exists(docker, name), (
+        f"{name} is not there: run ./build.py build {row.stack.id} first"
+    )
+    return name
+
+
+def judge(docker: Docker, stack: Stack, name: str, tiers: Set[Tier], folder: Path) -> Verdict:
+    def execute(
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed:
+        # Past the entry point, so that a planted one is found by its check and hides no other.
+        job = engine.Job(
+            image=name, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts), user=user,
+            network=False, shm=SHARED_MEMORY,
+        )  # fmt: skip
+        return engine.run(docker, job, timeout=timeout)
+
+    not_run = dict.fromkeys(set(Tier) - tiers, NOT_ASKED)
+    probed = probe_image(
+        stack, world="docker", execute=execute, probes=ROOT / "probes", folder=folder, not_run=not_run,
+        image=engine.inspect(docker, name),
+        history=[layer.created_by for layer in engine.layers(docker, name)],
+    )  # fmt: skip
+    return probed.verdict
