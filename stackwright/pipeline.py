@@ -160,11 +160,19 @@ def _tools(job: Job) -> tuple[tuple[str, str], ...]:
     )
 
 
+JUDGES = (
+    "probes/*.py", "stackwright/checks/*.py", "stackwright/ledger/*.py", "stackwright/verify.py",
+    "stackwright/agreement.py", "stackwright/configuration.py", "stackwright/credentials.py",
+    "stackwright/shapes.py", "tests/images/*.py",
+)  # fmt: skip
+"""Files that a verdict follows from."""
+
+
 @functools.cache
 def checks_digest(root: Path) -> str:
     """What judges an image: a verdict of other probes or other checks is not a verdict of these."""
     digest = hashlib.sha256()
-    for pattern in ("probes/*.py", "stackwright/checks/*.py", "stackwright/verify.py", "tests/images/*.py"):
+    for pattern in JUDGES:
         for path in sorted(root.glob(pattern)):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

@@ -9,6 +9,7 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from image_facts import EXTENSION, docker_facts, stack
 from report_samples import built
 
 from stackwright import schema
@@ -19,6 +20,7 @@ from stackwright.model import Check, Outcome, Tier, Verdict
 from stackwright.publish import gate, tags
 from stackwright.publish.gate import Yesterday
 from stackwright.record import Image, Record, SifFile
+from stackwright.verify import verify
 
 CPU = (Tier.STATIC, Tier.LINK, Tier.BUILT, Tier.COLLECTIVE)
 CHECKS = "0123456789ab"
@@ -69,6 +71,22 @@ def test_a_tier_that_failed_counts_also_where_it_is_not_required() -> None:
     row = record(verdict(gpu=Outcome.FAILED))
     assert gate.unproven(row, CPU, CHECKS, sif=False) == ("the tier gpu failed in docker",)
     assert gate.unproven(record(verdict(gpu=Outcome.NOT_RUN)), (Tier.GPU,), CHECKS, sif=False)
+
+
+def test_what_was_not_asked_for_one_cause_keeps_the_row_back() -> None:
+    """One failure, and all else waits for it: the tiers that wait did not pass either."""
+    facts = docker_facts(stack())
+    facts["link"]["libraries"][EXTENSION]["unresolved"].append("libmpi.so.40")
+    one = verify(stack(), facts, "docker", {Tier.GPU: "no device"})
+    assert [check.id for check in one.failed] == ["link.unresolved"]
+    assert gate.unproven(record(one), CPU, CHECKS, sif=False) == (
+        "the tier link is failed in docker",
+        "the tier built is not run in docker",
+        "the tier collective is not run in docker",
+    )
+    assert gate.unproven(record(one), (Tier.STATIC,), CHECKS, sif=False) == (
+        "the tier link failed in docker",
+    )
 
 
 @pytest.mark.parametrize(
