@@ -72,6 +72,6 @@ RULES = (
          why="A module of UCX that does not load is a transport that MPI does without, and says nothing."),
     Rule(id="link.pmix", tier=L, judge=pmix,
          why="srun starts Open MPI's ranks through PMIx; without its library each is rank 0 of 1."),
-    Rule(id="link.mpi-fabric", tier=L, judge=mpi, needs=("declared.mpi", "link.ucx"),
+    Rule(id="link.mpi-fabric", tier=L, judge=mpi, needs=("declared.mpi", "link.unresolved", "link.ucx"),
          why="MPI reaches InfiniBand through UCX; an MPI without it goes by TCP."),
 )  # fmt: skip
