@@ -10,11 +10,13 @@ run: env engine
 matrix: env engine
 	./build.py run '*'
 
+# Files go to the workers in this order: those of an engine take minutes each, those of tests/unit seconds, so
+# that the workers end together. By default those with the fewest tests come last, and they are the longest.
 test: env engine
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	$(PYTHON) -m pytest -n 2 --dist loadfile
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/patches tests/unit tests/golden
 
 env:
 	@scripts/env.sh
