@@ -38,7 +38,7 @@ def yesterday(registry: Registry, records: Path, row: str, image: Named, sif: Na
 
 
 def _labels(registry: Registry, repository: str, found: Manifest) -> dict[str, str]:
-    """Nothing where the tag leads to no image of Docker's or OCI's."""
+    """Return the labels of the image; none where the tag leads to no image of Docker's or OCI's."""
     config = dig(found.document, "config", "digest")
     if config is None:
         return {}
@@ -46,8 +46,7 @@ def _labels(registry: Registry, repository: str, found: Manifest) -> dict[str, s
         described = json.loads(registry.read_blob(repository, str(config)))
     except ValueError:
         return {}
-    labels = dig(described, "config", "Labels")
-    return labels if isinstance(labels, dict) else {}
+    return gate.own_labels(described)
 
 
 def _ours(records: Path, row: str, digest: str) -> Record | None:

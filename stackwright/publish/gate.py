@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from stackwright import origin
+from stackwright.found import dig
 from stackwright.labels import STACK
 from stackwright.model import FRAMEWORKS, Outcome, Tier
 from stackwright.record import Record, flatten
@@ -79,6 +81,16 @@ def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
             yield from (f"the tier {tier} passed in {world}" for tier in Tier if tier in lost)
     if before.sif and not sif:
         yield "a .sif"
+
+
+def own_labels(described: object) -> dict[str, str]:
+    """Return the labels of an image's configuration; none where it was built FROM a row's image.
+
+    Such an image inherits them. It is somebody's own, and says nothing of what was published of the row.
+    """
+    history, labels = dig(described, "history"), dig(described, "config", "Labels")
+    lines = [str(dig(line, "created_by") or "") for line in history] if isinstance(history, list) else []
+    return labels if isinstance(labels, dict) and not origin.is_derived(lines) else {}
 
 
 def declared(labels: Mapping[str, str]) -> Mapping[str, str]:

@@ -140,6 +140,21 @@ def test_an_image_that_is_none_of_ours_declares_nothing(label: str) -> None:
     assert gate.declared({"org.stackwright.stack": label}) == {}
 
 
+def test_an_image_that_was_built_from_a_row_s_image_does_not_declare_what_it_inherits() -> None:
+    own = [
+        {"created_by": line}
+        for line in ("ADD x", "LABEL org.stackwright.row=row", "USER a", "WORKDIR /", "ENTRYPOINT x", "CMD y")
+    ]
+    labels = {"org.stackwright.stack": '{"torch": "2.6.0"}'}
+    described = {"config": {"Labels": labels}, "history": own}
+    assert gate.own_labels(described) == labels
+    assert gate.own_labels({**described, "history": [*own, {"created_by": "RUN pip"}]}) == {}
+    damaged: tuple[object, ...] = (None, [], {"config": []}, {"config": {"Labels": [1]}})
+    for broken in damaged:
+        assert gate.own_labels(broken) == {}
+    assert gate.own_labels({**described, "history": ["x", None]}) == labels
+
+
 # -- tags ------------------------------------------------------------------------------------------
 
 
