@@ -39,6 +39,7 @@ def main() -> int:
         compilers=headers.Compilers(roots=dict(given.root)),
         kept=headers.Kept(index=index_address(runner, environment), folder=given.headers),
     )  # fmt: skip
+    cells = combinations.accepted()
     chosen = Chosen(
         seed=given.seed,
         rows=given.rows,
@@ -46,7 +47,6 @@ def main() -> int:
         every=given.every,
         deadline=time.monotonic() + 60 * given.minutes,
     )
-    cells = combinations.accepted()
     sections = []
     for step in given.steps or STEPS:
         sections.append(STEPS[step](cells, work, chosen))

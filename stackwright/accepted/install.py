@@ -24,7 +24,8 @@ LEND = (
     "sys.exit(subprocess.run([sys.executable, '-W', 'error::UserWarning:torch', '-c', {program!r}], "
     "env={{**os.environ, **driver.environment({name!r})}}).returncode)"
 )
-"""MXNet's build for CUDA does not load without a driver: the probes lend it one."""
+"""MXNet's build for CUDA does not load without a driver: the probes lend it one. The wheels' libraries are
+found as in an image, where ld.so.conf names their folders."""
 
 
 def failures(
@@ -54,7 +55,9 @@ def failures(
 
 def _imported(python: Path, name: str, runner: Runner) -> str:
     program = LEND.format(probes=str(PROBES), program=PROGRAMS[name], name=name)
-    done = runner([python, "-c", program], timeout=600)
+    site = python.parent.parent / "lib"
+    libraries = ":".join(map(str, sorted(site.glob("python3*/site-packages/nvidia/*/lib"))))
+    done = runner([python, "-c", program], env={"LD_LIBRARY_PATH": libraries}, timeout=600)
     warned = "Numpy is not available" in done.stderr or "_ARRAY_API not found" in done.stderr
     return "" if done.ok and not warned else _last(done.stderr)
 
