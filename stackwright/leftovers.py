@@ -8,22 +8,15 @@ Only the names of what is found are reported, never the values: facts and verdic
 
 from __future__ import annotations
 
-import base64
-import csv
 import hashlib
-import io
 import json
-import os
 import re
 import ssl
-import stat
-import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import certifi
@@ -32,6 +25,8 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.errors import EngineError
 from stackwright.host import Site
+from stackwright.ledger import layers, wheels
+from stackwright.ledger.layers import Read
 
 PUBLIC = re.compile(
     r"localhost|(?:[^.]+\.)*(?:(?:debian|pypi|pythonhosted)\.org|(?:ubuntu|nvidia)\.com|(?:docker|ghcr|nvcr|quay)\.io)"
@@ -41,7 +36,6 @@ PUBLIC = re.compile(
 PACKAGED = Path("/usr/share/ca-certificates")
 """Where Debian's package of authorities has its certificates; what is not there is the site's."""
 
-CHUNK = 2**20
 SHORTEST = 6
 """Bytes below which a value is found everywhere by chance."""
 
@@ -51,23 +45,11 @@ SHORTEST_TOKEN = 16
 CERTIFICATE = "certificate "
 """Begin of the name of each one, before a finding is told: then all are the site's "ca"."""
 
-RECORD = re.compile(r"(.*)/[^/]+\.dist-info/RECORD")
-"""Where a wheel lists its files with their hashes; the group is the folder that their names begin in."""
-
 MOST = 100
 """Findings that are reported."""
 
 
-class Reader(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
 Needles = Mapping[str, tuple[bytes, ...]]
-Place = tuple[str, str]
-"""Layer and path."""
-
-File = tuple[Place, bytes]
-IsWanted = Callable[[Place], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +59,46 @@ class Left:
     what: str
     path: str
     layer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Makes a search for one file. Of the same values it is equal, so that a layer is read once."""
+
+    wanted: tuple[tuple[str, tuple[bytes, ...]], ...]
+
+    def __call__(self) -> _Search:
+        return _Search(self.wanted)
+
+
+class _Search:
+    """The end of each piece is searched again with the next."""
+
+    def __init__(self, wanted: tuple[tuple[str, tuple[bytes, ...]], ...]) -> None:
+        self._left, self._found = dict(wanted), list[str]()
+        self._overlap = max((len(value) for _, values in wanted for value in values), default=1) - 1
+        self._tail = b""
+
+    def feed(self, piece: bytes) -> None:
+        if not self._left:
+            return
+        text = self._tail + piece
+        hit = [name for name, values in self._left.items() if any(value in text for value in values)]
+        for name in hit:
+            del self._left[name]
+        self._found += hit
+        self._tail = text[-self._overlap :] if self._overlap else b""
+
+    def found(self) -> tuple[str, ...]:
+        return tuple(self._found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What one reading of an image gave. ``layers``: the document that static.site-layers reads."""
+
+    layers: Mapping[str, Any]
+    reads: tuple[Read, ...]
 
 
 def needles(site: Site) -> Needles:
@@ -96,32 +118,38 @@ def needles(site: Site) -> Needles:
     return {name: values for name, values in found.items() if values}
 
 
+def search(site: Site) -> Sought:
+    return Sought(tuple(sorted(needles(site).items())))
+
+
 def facts(docker: Docker, image: str, site: Site) -> dict[str, Any]:
     """The document that the check of the layers reads. EngineError where there is no such image."""
-    wanted = needles(site)
+    return dict(read(docker, image, site).layers)
+
+
+def read(docker: Docker, image: str, site: Site) -> Outside:
+    """All layers, and what is left in them of the site. EngineError where there is no such image."""
     found = engine.inspect(docker, image)
     if found is None:
         raise EngineError("there is no such image", place=image, hint="build.py build")
-    told = json.dumps([found, *(asdict(line) for line in engine.layers(docker, image))]).encode()
-    left = [Left(what, "what it says of itself", "the image") for what in _in(io.BytesIO(told), wanted)]
-    folders = _folders(docker, found)
-    if folders:
-        for folder in folders:
-            left += _in_folder(folder, tuple(sorted(wanted.items())))
-        files = partial(_of_folders, folders)
-    else:
-        with engine.connected(docker) as client:
-            left += in_archive(_Pieces(client.images.get(image).save(chunk_size=CHUNK)), wanted)
-        files = partial(_of_image, docker, image)
-    entries = [asdict(one) for one in _not_packaged(left, files)[:MOST]]
-    return {
-        "searched": sorted({_shown(name) for name in wanted}),
-        "layers": len(found["RootFS"]["Layers"]),
-        "left": entries,
-    }
+    sought = search(site)
+    told = sought()
+    told.feed(json.dumps([found, *(asdict(line) for line in engine.layers(docker, image))]).encode())
+    left = [Left(what, "what it says of itself", "the image") for what in told.found()]
+    reads = layers.read(docker, image, found, sought)
+    left += (
+        Left(what, seen.path.lstrip("/"), seen.layer)
+        for one in reads
+        for seen in one.seen
+        for what in seen.left
+    )
+    entries = [asdict(one) for one in _not_packaged(left, reads)[:MOST]]
+    searched = sorted({_shown(name) for name, _ in sought.wanted})
+    document = {"searched": searched, "layers": len(found["RootFS"]["Layers"]), "left": entries}
+    return Outside(layers=document, reads=reads)
 
 
-def _not_packaged(left: Sequence[Left], files: Callable[[IsWanted], Iterator[File]]) -> list[Left]:
+def _not_packaged(left: Sequence[Left], reads: Sequence[Read]) -> list[Left]:
     """Without authorities that the image's own package of them has: a site's bundle may be older or newer.
 
     And without those in a file that is as its wheel has it: wheels are installed by the hashes of the lock.
@@ -132,138 +160,30 @@ def _not_packaged(left: Sequence[Left], files: Callable[[IsWanted], Iterator[Fil
     }  # fmt: skip
     others = [one for one in left if one.what not in packaged]
     doubtful = {
-        (one.layer, one.path)
+        (one.layer, f"/{one.path}")
         for one in others
         if one.what.startswith(CERTIFICATE) and "-packages/" in one.path
     }
-    wheels = _as_recorded(doubtful, files) if doubtful else set()
+    right = {place for one in reads for place in _as_recorded(one, doubtful)} if doubtful else set()
     return [
         replace(one, what=_shown(one.what))
         for one in others
-        if not one.what.startswith(CERTIFICATE) or (one.layer, one.path) not in wheels
+        if not one.what.startswith(CERTIFICATE) or (one.layer, f"/{one.path}") not in right
     ]
 
 
-def _as_recorded(places: Set[Place], files: Callable[[IsWanted], Iterator[File]]) -> set[Place]:
+def _as_recorded(read: Read, places: Set[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Those whose content has the hash that the RECORD of a wheel in the same layer has for them."""
-    actual: dict[Place, str] = {}
-    recorded: dict[Place, str] = {}
-    for (layer, path), content in files(lambda place: place in places or bool(RECORD.fullmatch(place[1]))):
-        if wheel := RECORD.fullmatch(path):
-            lines = csv.reader(content.decode(errors="replace").splitlines())
-            recorded |= {(layer, f"{wheel[1]}/{line[0]}"): line[1] for line in lines if len(line) > 1}
-        else:
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-            actual[layer, path] = f"sha256={digest}"
-    return {place for place, digest in actual.items() if recorded.get(place) == digest}
-
-
-def _of_folders(folders: Iterable[Path], wanted: IsWanted) -> Iterator[File]:
-    for folder in folders:
-        for place, _, names in os.walk(folder, onerror=_unreadable):
-            for path in (Path(place) / name for name in names):
-                known = (folder.parent.name, str(path.relative_to(folder)))
-                if wanted(known) and stat.S_ISREG(path.lstat().st_mode):
-                    yield known, path.read_bytes()
-
-
-def _of_image(docker: Docker, image: str, wanted: IsWanted) -> Iterator[File]:
-    with engine.connected(docker) as client:
-        for place, content in _in_layers(_Pieces(client.images.get(image).save(chunk_size=CHUNK))):
-            if wanted(place):
-                yield place, b"".join(iter(partial(content.read, CHUNK), b""))
+    layer = read.layer
+    listed = wheels.read(layer.texts)
+    for entry in layer.entries:
+        place = (layer.name, entry.path)
+        if place in places and entry.path in listed and entry.sha256 in listed[entry.path].sha256:
+            yield place
 
 
 def _shown(what: str) -> str:
     return "ca" if what.startswith(CERTIFICATE) else what
-
-
-def _folders(docker: Docker, found: Mapping[str, Any]) -> tuple[Path, ...]:
-    """Where the layers lie; empty where they are no folders that this process may read."""
-    data: Mapping[str, str] = found.get("GraphDriver", {}).get("Data") or {}
-    named = [part for key in ("LowerDir", "UpperDir") for part in data.get(key, "").split(":") if part]
-    folders = tuple(Path(part) for part in named)
-    readable = docker.host.startswith("unix://") and all(os.access(one, os.R_OK | os.X_OK) for one in folders)
-    return folders if readable and os.geteuid() == 0 else ()
-
-
-@lru_cache(maxsize=1024)  # a layer never changes, and images share most of theirs
-def _in_folder(folder: Path, wanted: tuple[tuple[str, tuple[bytes, ...]], ...]) -> tuple[Left, ...]:
-    left: list[Left] = []
-    for place, folders, names in os.walk(folder, onerror=_unreadable):
-        for name in (*folders, *names):
-            path = Path(place) / name
-            mode = path.lstat().st_mode
-            shown = str(path.relative_to(folder))
-            if stat.S_ISREG(mode):
-                with path.open("rb") as file:
-                    left += (Left(what, shown, folder.parent.name) for what in _in(file, dict(wanted)))
-            elif stat.S_ISLNK(mode):
-                target = io.BytesIO(os.fsencode(path.readlink()))
-                left += (Left(what, shown, folder.parent.name) for what in _in(target, dict(wanted)))
-    return tuple(left)
-
-
-def _unreadable(error: OSError) -> None:
-    """What was not read must not count as clean."""
-    raise EngineError(f"a layer cannot be read: {error.strerror}", place=str(error.filename)) from error
-
-
-def in_archive(archive: Reader, wanted: Needles) -> tuple[Left, ...]:
-    """What is found in the layers of an archive of `docker save`."""
-    return tuple(
-        Left(what, path, layer)
-        for (layer, path), content in _in_layers(archive)
-        for what in _in(content, wanted)
-    )
-
-
-def _in_layers(archive: Reader) -> Iterator[tuple[Place, Reader]]:
-    """Content of each file, and target of each link. Each is to be read before the next."""
-    with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|") as outer:
-        for member in outer:
-            file = outer.extractfile(member)
-            head = file.read(512) if file else b""
-            if file and _is_layer(head):
-                layer = _Pieces(chain((head,), iter(partial(file.read, CHUNK), b"")))
-                with tarfile.open(fileobj=cast("IO[bytes]", layer), mode="r|*") as files:
-                    for one in files:
-                        content = files.extractfile(one) if one.isreg() else io.BytesIO(one.linkname.encode())
-                        if content is not None:
-                            yield (member.name, one.name), content
-
-
-def _in(source: Reader, wanted: Needles) -> Iterator[str]:
-    """Names of the values that are in there; the end of each piece is read again with the next."""
-    overlap = max((len(value) for values in wanted.values() for value in values), default=1) - 1
-    left, tail = dict(wanted), b""
-    while left and (piece := source.read(CHUNK)):
-        text = tail + piece
-        hit = [name for name, values in left.items() if any(value in text for value in values)]
-        for name in hit:
-            del left[name]
-        yield from hit
-        tail = text[-overlap:] if overlap else b""
-
-
-def _is_layer(head: bytes) -> bool:
-    return head[257:262] == b"ustar" or head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd"))
-
-
-class _Pieces:
-    """Pieces of any size as a file that is read once."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces, self._rest = iter(pieces), b""
-
-    def read(self, size: int, /) -> bytes:
-        parts, length = [self._rest], len(self._rest)
-        while length < size and (piece := next(self._pieces, b"")):
-            parts.append(piece)
-            length += len(piece)
-        text = b"".join(parts)
-        self._rest = text[size:]
-        return text[:size]
 
 
 # -- what to look for ------------------------------------------------------------------------------

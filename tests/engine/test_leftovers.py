@@ -19,6 +19,7 @@ from stackwright.checks.static import site_layers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host import RegistryAddress, Site
+from stackwright.ledger.reading import CHUNK
 from stackwright.runner import Runner
 
 pytestmark = pytest.mark.engine
@@ -91,7 +92,7 @@ def test_every_value_is_found_in_a_file_that_a_later_layer_deletes(
     contents["signing key"] = [site.signing_key.read_text()]
     for name, texts in contents.items():
         for text in texts:
-            content = b"\0" * (leftovers.CHUNK - 20) + text.encode() + b"\0" * 100
+            content = b"\0" * (CHUNK - 20) + text.encode() + b"\0" * 100
             build(docker, runner, tmp_path, DELETED, content)
             assert found(docker, site, archive=archive) == {(name, "left")}, (name, text)
 

@@ -1,0 +1,72 @@
+"""What was read of an image from outside, as the documents that the checks read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stackwright.ledger import debian, files, wheels
+from stackwright.ledger.account import account
+from stackwright.ledger.books import Row
+from stackwright.ledger.entry import Tree, final
+from stackwright.ledger.layers import Read, Seen
+
+KEY = "private key"
+"""The kind of credential, as stackwright/shapes.py names it."""
+
+MOST = 2000
+"""Problems of one kind that are listed; all of them are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    """By the names of the facts: ``ledger`` and ``files``."""
+
+    ledger: Mapping[str, Any]
+    files: Mapping[str, Any]
+
+
+def documents(reads: Sequence[Read], row: Row) -> Documents:
+    """``reads``: the layers, the lowest first; a SIF is one."""
+    tree = final(one.layer for one in reads)
+    told = account(tree, row)
+    seen = [one for read in reads for one in read.seen if one.shapes]
+    found = _not_public(seen, tree)
+    keys = {one.path for one in found if KEY in one.shapes and _is_there(one, tree)}
+    kinds = sorted({one.kind for one in told.problems})
+    problems = {kind: [[one.path, one.what] for one in told.problems if one.kind == kind] for kind in kinds}
+    ledger = {
+        "names": len(tree.entries),
+        "owners": dict(told.owners),
+        "problems": {kind: every[:MOST] for kind, every in problems.items()},
+        "counts": {kind: len(every) for kind, every in problems.items()},
+        "parts": dict(told.parts),
+        "credentials": [
+            {"kind": kind, "path": one.path, "layer": one.layer}
+            for one in found
+            for kind in one.shapes
+            if not (kind == KEY and one.path in keys)
+        ],
+    }
+    return Documents(ledger=ledger, files=files.document(tree, keys))
+
+
+def _is_there(one: Seen, tree: Tree) -> bool:
+    entry = tree.entries.get(one.path)
+    return entry is not None and entry.sha256 == one.sha256
+
+
+def _not_public(seen: Iterable[Seen], tree: Tree) -> Collection[Seen]:
+    """Without files that are as a package or a wheel has them: everyone has what is in those."""
+    listed, owned = wheels.read(tree.texts), debian.read(tree).owned
+    return [
+        one for one in seen
+        if not (one.path in listed and one.sha256 in listed[one.path].sha256)
+        and not (one.path in owned and one.md5 and one.md5 == owned[one.path].md5)
+    ]  # fmt: skip
+
+
+def differing(mine: Mapping[str, str], others: Mapping[str, str]) -> tuple[str, ...]:
+    """Owners whose files are not the same in two images, by ``parts``."""
+    return tuple(sorted(who for who in mine.keys() | others.keys() if mine.get(who) != others.get(who)))
