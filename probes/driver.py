@@ -23,11 +23,11 @@ def environment(module):
     """What to add to the environment of a process that imports the module; {} where nothing is needed."""
     if module.split(".")[-1] != "mxnet" or there():
         return {}
-    folder = tempfile.mkdtemp(prefix="driver-")
+    folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     make(os.path.join(sysconfig.get_path("purelib"), "mxnet", "libmxnet.so"), os.path.join(folder, LIBRARY))
     others = os.environ.get("LD_LIBRARY_PATH")
-    return {"LD_LIBRARY_PATH": folder + (":" + others if others else ""), "STACKWRIGHT_DRIVER": "lent"}
+    return {"LD_LIBRARY_PATH": folder + (":" + others if others else "")}
 
 
 def there():

@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 
-SKIPPED = ("/proc", "/sys", "/dev", "/probes", "/facts", "/.singularity.d")
+SKIPPED = ("/proc", "/sys", "/dev", "/.singularity.d")
 """What the engine mounts, or what belongs to the run and not to the image."""
 
 KEY_FOLDERS = ("/etc/ssh/", "/root/", "/home/")

@@ -21,8 +21,10 @@ from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
 from stackwright.errors import EngineError, StackwrightError, VerdictError
 from stackwright.host import Site
+from stackwright.ledger.facts import Documents
 from stackwright.model import Recipe, Tier, Verdict
 from stackwright.native import Native
+from stackwright.outside import of_sif, row_of
 from stackwright.phases import SIGNED_BY
 from stackwright.pipeline import checks_digest
 from stackwright.probe import agreement, gather, probe_image
@@ -181,7 +183,7 @@ def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Map
 
     probed = probe_image(
         row.stack, world="sif", execute=execute, probes=project.root / "probes", folder=facts,
-        labels=labels, scripts=scripts, not_run=not_run,
+        labels=labels, scripts=scripts, not_run=not_run, outside=_outside(row, sif, means),
     )  # fmt: skip
     check = agreement(
         means.runner, row.stack, tests=project.root / "tests" / "images", facts=facts,
@@ -189,6 +191,12 @@ def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Map
         witness=convert.witness(apptainer, sif),
     )  # fmt: skip
     return probed.facts, replace(probed.verdict, checks=(*probed.verdict.checks, check))
+
+
+def _outside(row: Planned, sif: Path, means: Means) -> Documents:
+    """Its files are read for keys and what a build leaves; what Apptainer's builder adds is on no list."""
+    found = of_sif(sif, means.site, row_of(row, "sif"), docker=means.docker, runner=means.runner, image=None)
+    return replace(found, ledger={"not_read": "the ledger has no list of what a definition file makes"})
 
 
 def problem(one: Native) -> VerdictError | None:

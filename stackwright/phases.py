@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stackwright import cache, convert, host, leftovers, record
+from stackwright import cache, convert, host, record
 from stackwright.build import Built, build
 from stackwright.engines import buildx, oci
 from stackwright.engines import docker as engine
@@ -20,7 +20,8 @@ from stackwright.found import found
 from stackwright.gpubuild import try_on_gpu
 from stackwright.job import Job
 from stackwright.model import Tier, Verdict
-from stackwright.probe import Probed, Witness, agreement, probe_image
+from stackwright.outside import of_image, of_sif, row_of
+from stackwright.probe import Probed, Witness, agreement, gather, probe_image
 from stackwright.progress import short
 from stackwright.project import Project, sources
 from stackwright.providers import PROVIDERS, Images, Means
@@ -197,6 +198,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         )  # fmt: skip
         return engine.run(job.docker, container, timeout=timeout)
 
+    layers, outside = of_image(job.docker, job.reference, job.site, row_of(job.row, "docker"))
     probed = probe_image(
         job.row.stack,
         world="docker",
@@ -205,7 +207,8 @@ def _probe_docker(job: Job, current: Record) -> Record:
         folder=job.folder / "facts" / "docker",
         image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
-        layers=leftovers.facts(job.docker, job.reference, job.site),
+        layers=layers,
+        outside=outside,
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
@@ -241,6 +244,14 @@ def _probe_sif(job: Job, current: Record) -> Record:
         folder=job.folder / "facts" / "sif",
         labels=labels,
         scripts=scripts,
+        outside=of_sif(
+            sif,
+            job.site,
+            row_of(job.row, "sif"),
+            docker=job.docker,
+            runner=job.runner,
+            image=gather(job.folder / "facts" / "docker").get("ledger"),
+        ),
         gpus=1 if gpu else 0,
         not_run=not_run,
     )

@@ -6,6 +6,7 @@ How a program is started in the image is passed in, so that Docker and a SIF are
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import sys
 import tempfile
@@ -21,12 +22,12 @@ from stackwright import credentials
 from stackwright.checks.collective import runs
 from stackwright.checks.link import modules
 from stackwright.engines.docker import Mount
+from stackwright.ledger.facts import Documents
 from stackwright.model import Check, Stack, Tier, Verdict
 from stackwright.runner import Completed, Runner
 from stackwright.verify import verify
 
 PYTHON = "/opt/stack/bin/python"
-PROBES_AT, FACTS_AT = "/probes", "/facts"
 TIMEOUT = 1800
 """Seconds for all probes of one container; each of them has its own limit in probes/run.py."""
 FACTS_LIMIT = 64 * 2**20
@@ -66,25 +67,32 @@ def probe_image(
     layers: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
     scripts: Mapping[str, Any] | None = None,
+    outside: Documents | None = None,
     gpus: int = 0,
     not_run: Mapping[Tier, str],
 ) -> Probed:
     """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
 
     Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image,
-    ``layers`` what ``leftovers.facts`` found in them. SIF: ``labels`` are those of the file, ``scripts`` what
-    it runs at its start (``convert.scripts``). ``gpus`` is how many the container is given; with none the
-    caller says in ``not_run`` why the GPU tier did not run. Facts hold no credential: it is named, and gone.
+    ``layers`` what ``leftovers.read`` found in them. SIF: ``labels`` are those of the file, ``scripts`` what it
+    runs at its start (``convert.scripts``). ``outside``: what was read of the files; where that could not be, the
+    image's own Python is asked. ``gpus`` is how many the container is given; with none the caller says in
+    ``not_run`` why the GPU tier did not run. Facts hold no credential: it is named, and gone.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         fresh.chmod(0o777)  # the image's user is not ours
-        errors = _run(execute, probes, fresh, words(stack, gpus, not_run))
+        asked: list[tuple[str | None, Sequence[str]]] = [(None, words(stack, gpus, not_run))]
+        if outside is None or outside.files is None:  # as root, because keys are what others may not read
+            asked.insert(0, ("0", ("files",)))
+        errors = _run(execute, probes, fresh, asked)
         told = None if history is None else {"lines": list(history)}
         of_image = {"image": image, "history": told, "labels": labels, "scripts": scripts}
         found = _credentials(of_image, _read(fresh / "system.json"))
         documents = {**of_image, "layers": layers, "credentials": found}
+        if outside is not None:
+            documents |= {"ledger": outside.ledger, "files": outside.files}
         for name, document in documents.items():
             if document is not None:
                 (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
@@ -127,15 +135,18 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     return tuple(word for tier, asked in tiers.items() if tier not in not_run for word in asked)
 
 
-def _run(execute: Execute, probes: Path, fresh: Path, asked: Sequence[str]) -> list[str]:
-    """Files are read as root, because keys are what others may not read; the rest is what a user sees."""
+def _run(
+    execute: Execute, probes: Path, fresh: Path, asked: Sequence[tuple[str | None, Sequence[str]]]
+) -> list[str]:
+    """What went wrong. The folders have another name in each run: no code in the image can know them."""
+    probes_at, facts_at = (f"/{secrets.token_hex(8)}" for _ in range(2))
     mounts = (
-        Mount(source=probes.resolve(), target=PROBES_AT),
-        Mount(source=fresh.resolve(), target=FACTS_AT, read_only=False),
+        Mount(source=probes.resolve(), target=probes_at),
+        Mount(source=fresh.resolve(), target=facts_at, read_only=False),
     )
     errors = []
-    for user, some in (("0", ("files",)), (None, asked)):
-        argv = [PYTHON, "-B", f"{PROBES_AT}/run.py", FACTS_AT, *some]
+    for user, some in asked:
+        argv = [PYTHON, "-B", f"{probes_at}/run.py", facts_at, *some]
         done = execute(argv, mounts=mounts, timeout=TIMEOUT, user=user)
         if not done.ok:
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]

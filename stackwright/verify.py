@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stackwright.checks import attack, built, collective, declared, fabric, gpu, link, settings, static
+from stackwright.checks import attack, built, collective, declared, fabric, gpu, ledger, link, settings, static
 from stackwright.checks.rule import Finding, MissingFact, NotAsked, Rule
 from stackwright.credentials import redact
 from stackwright.model import Check, Outcome, Stack, Tier, Verdict
@@ -18,6 +18,7 @@ NOT_ASKED = "not asked, because"
 RULES: tuple[Rule, ...] = (
     *static.RULES,
     *settings.RULES,
+    *ledger.RULES,
     *declared.RULES,
     *link.RULES,
     *fabric.RULES,

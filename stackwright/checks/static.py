@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stackwright.checks.rule import DOCKER, Facts, Finding, Rule, cause, finding, listed, same, take
+from stackwright.checks.rule import DOCKER, Facts, Finding, NotAsked, Rule, cause, finding, listed, same, take
 from stackwright.cluster import image as images
 from stackwright.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
 from stackwright.model import Stack, Tier
@@ -18,7 +18,8 @@ from stackwright.suite import upstream
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
 """Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""
 WHEEL = re.compile(r"/site-packages/")
-"""Some wheels carry keys for their own tests. They are public, and a wheel's files are pinned by hash."""
+"""Some wheels carry keys for their own tests. They are public, and a wheel's files are pinned by hash: where
+files are read from outside, a key is left out if it is as the wheel has it."""
 
 
 def scan(stack: Stack, facts: Facts) -> Finding:
@@ -30,14 +31,16 @@ def scan(stack: Stack, facts: Facts) -> Finding:
 
 
 def host_key(stack: Stack, facts: Facts) -> Finding:
-    return finding(f"{path} is a host key of sshd" for path in take(facts, "files", "host_keys"))
+    found = finding(f"{path} is a host key of sshd" for path in take(facts, "files", "host_keys"))
+    return _if_all_was_read(facts, found)
 
 
 def private_key(stack: Stack, facts: Facts) -> Finding:
     hosts = set(take(facts, "files", "host_keys"))
     keys = [key["path"] for key in take(facts, "files", "private_keys")]
-    other = [path for path in keys if path not in hosts and not WHEEL.search(path)]
-    return finding(f"{path} is a private key" for path in other)
+    outside = take(facts, "files").get("outside")
+    other = [path for path in keys if path not in hosts and (outside or not WHEEL.search(path))]
+    return _if_all_was_read(facts, finding(f"{path} is a private key" for path in other))
 
 
 def site_ca(stack: Stack, facts: Facts) -> Finding:
@@ -52,7 +55,16 @@ def _left(facts: Facts, names: Iterable[str]) -> Finding:
     found = [entry for name in names for entry in take(facts, "files", "leftovers", name)]
     total = sum(entry["bytes"] for entry in found)
     paths = [entry["path"] for entry in found]
-    return finding([f"{len(paths)} files, {total} bytes: {listed(paths)}"] if paths else [])
+    problems = [f"{len(paths)} files, {total} bytes: {listed(paths)}"] if paths else []
+    return _if_all_was_read(facts, finding(problems))
+
+
+def _if_all_was_read(facts: Facts, found: Finding) -> Finding:
+    """What was not found is not there only where every folder could be read."""
+    unreadable = take(facts, "files", "unreadable")
+    if unreadable and not found.problems:
+        raise NotAsked(f"{len(unreadable)} folders could not be read: {listed(unreadable)}")
+    return found
 
 
 def pip_cache(stack: Stack, facts: Facts) -> Finding:
@@ -76,6 +88,9 @@ def site_layers(stack: Stack, facts: Facts) -> Finding:
 
 
 def temporary(stack: Stack, facts: Facts) -> Finding:
+    """From inside of a SIF, these folders are the host's."""
+    if take(facts, "files").get("uid") and not take(facts, "files").get("outside"):
+        raise NotAsked("the files were read by a user who sees the host's folders for temporary files")
     return _left(facts, ("temporary",))
 
 
@@ -241,7 +256,7 @@ RULES = (
          why="Mirrors, indexes and passwords of the build site must not travel with the image."),
     Rule(id="static.site-layers", tier=S, judge=site_layers, worlds=DOCKER,
          why="A file that a later layer deletes is still in the image, for everyone who unpacks the layers."),
-    Rule(id="static.temporary", tier=S, judge=temporary, worlds=DOCKER,
+    Rule(id="static.temporary", tier=S, judge=temporary,
          why="Files that the build left in /tmp are of no use, and may hold what it was told in secret."),
     Rule(id="static.libcuda-stub", tier=S, judge=stub,
          why="A stub libcuda on the loader's path hides the driver, and CUDA then reports no device."),

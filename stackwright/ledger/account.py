@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stackwright.ledger import accounts, debian, wheels
 from stackwright.ledger.books import Books, Row, open_books, owner
 from stackwright.ledger.entry import Entry, Kind, Tree
 from stackwright.ledger.judges import JUDGES, Problem, problem
-from stackwright.ledger.modes import odd_mode
+from stackwright.ledger.modes import odd_mode, runs_as_another
 
 REMOVED = ("/var/log/apt", "/var/log/apt/*")
 """What our steps take away of packages: logs of the build."""
@@ -36,7 +36,8 @@ def account(tree: Tree, row: Row) -> Account:
     parts: dict[str, list[str]] = {}
     for entry in tree.entries.values():
         who, wrong = _judged(entry, books)
-        found += [one for one in (wrong or odd_mode(entry, books),) if one]
+        wrong = wrong or odd_mode(entry, books)
+        found += [replace(wrong, owner=who)] if wrong else []
         owners[who.partition(" ")[0]] += 1
         parts.setdefault(who, []).append(_line(entry))
     found += _missing(books)
@@ -61,7 +62,8 @@ def _line(entry: Entry) -> str:
 def _judged(entry: Entry, books: Books) -> tuple[str, Problem | None]:
     who = owner(entry, books)
     if who is None:
-        return "nothing", odd_mode(entry, books) or problem("undeclared", entry, "belongs to nothing")
+        dangerous = odd_mode(entry, books) if runs_as_another(entry) else None
+        return "nothing", dangerous or problem("undeclared", entry, "belongs to nothing")
     kind = who.partition(" ")[0]
     return who, JUDGES[kind](entry, books) if kind in JUDGES else None
 

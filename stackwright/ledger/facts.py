@@ -19,16 +19,24 @@ MOST = 2000
 """Problems of one kind that are listed; all of them are counted."""
 
 
+COMPARED = frozenset({"package", "wheel", "byte-code", "alternative"})
+"""Owners whose files are the same in an image and in its SIF; Apptainer adds to the others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """By the names of the facts: ``ledger`` and ``files``."""
+    """By the names of the facts: ``ledger`` and ``files``. None: nothing was read from outside."""
 
     ledger: Mapping[str, Any]
-    files: Mapping[str, Any]
+    files: Mapping[str, Any] | None = None
 
 
-def documents(reads: Sequence[Read], row: Row) -> Documents:
-    """``reads``: the layers, the lowest first; a SIF is one."""
+def not_read(reason: str) -> Documents:
+    return Documents(ledger={"not_read": reason})
+
+
+def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None = None) -> Documents:
+    """``reads``: the layers, the lowest first; a SIF is one. ``image``: the ledger of a SIF's own image."""
     tree = final(one.layer for one in reads)
     told = account(tree, row)
     seen = [one for read in reads for one in read.seen if one.shapes]
@@ -49,6 +57,9 @@ def documents(reads: Sequence[Read], row: Row) -> Documents:
             if not (kind == KEY and one.path in keys)
         ],
     }
+    if image and "parts" in image:
+        named = {one.owner for one in told.problems}
+        ledger["differs"] = [who for who in _differing(told.parts, image["parts"]) if who not in named]
     return Documents(ledger=ledger, files=files.document(tree, keys))
 
 
@@ -67,6 +78,7 @@ def _not_public(seen: Iterable[Seen], tree: Tree) -> Collection[Seen]:
     ]  # fmt: skip
 
 
-def differing(mine: Mapping[str, str], others: Mapping[str, str]) -> tuple[str, ...]:
-    """Owners whose files are not the same in two images, by ``parts``."""
-    return tuple(sorted(who for who in mine.keys() | others.keys() if mine.get(who) != others.get(who)))
+def _differing(mine: Mapping[str, str], others: Mapping[str, str]) -> Sequence[str]:
+    """Owners whose files are not the same in both."""
+    every = (who for who in mine.keys() | others.keys() if who.partition(" ")[0] in COMPARED)
+    return sorted(who for who in every if mine.get(who) != others.get(who))

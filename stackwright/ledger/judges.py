@@ -21,11 +21,12 @@ TIMESTAMP = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """``kind`` is the end of the check's id, as in ledger.packages."""
+    """``kind`` is the end of the check's id, as in ledger.packages. ``owner``: as the parts are named."""
 
     kind: str
     path: str
     what: str
+    owner: str = ""
 
 
 def problem(kind: str, entry: Entry, what: str) -> Problem:

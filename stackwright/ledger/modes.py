@@ -10,7 +10,12 @@ from stackwright.ledger.declared import MODES, PRIVATE, Mode
 from stackwright.ledger.entry import Entry, Kind
 from stackwright.ledger.judges import Problem, problem
 
-GROUP_OR_WORLD, SPECIAL = 0o022, 0o7000
+GROUP_OR_WORLD, SPECIAL, SETUID_OR_SETGID = 0o022, 0o7000, 0o6000
+
+
+def runs_as_another(entry: Entry) -> bool:
+    """Whether it gives who starts it what he has not."""
+    return entry.kind is Kind.FILE and (entry.mode & SETUID_OR_SETGID != 0 or entry.capability)
 
 
 def odd_mode(entry: Entry, books: Books) -> Problem | None:

@@ -52,5 +52,5 @@ def test_a_library_that_calls_the_driver_loads_and_finds_no_device(
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["torch"]["lent"] == []
     assert "libcuda.so.1" in said["torch"]["error"]
-    assert said["horovod.mxnet"]["lent"] == ["LD_LIBRARY_PATH", "STACKWRIGHT_DRIVER"]
+    assert said["horovod.mxnet"]["lent"] == ["LD_LIBRARY_PATH"]
     assert said["horovod.mxnet"]["out"] == "100\n", said["horovod.mxnet"]["error"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from image_facts import docker_facts, stack
 
 from stackwright.engines.docker import Mount
+from stackwright.ledger.facts import Documents
 from stackwright.model import Outcome, Tier
 from stackwright.probe import FACTS_LIMIT, STACK, gather, probe_image, words
 from stackwright.runner import Completed
@@ -48,11 +51,14 @@ class Container:
         return Completed(argv=tuple(argv), returncode=self.code, stdout="", stderr="no such program\n")
 
 
-def probe(container: Container, folder: Path, gpus: int = 0) -> tuple[dict[Tier, Outcome], dict[str, str]]:
+def probe(
+    container: Container, folder: Path, gpus: int = 0, files: Mapping[str, Any] | None = None
+) -> tuple[dict[Tier, Outcome], dict[str, str]]:
     image = docker_facts(ROW)["image"]
+    outside = Documents(ledger=docker_facts(ROW)["ledger"], files=files)
     probed = probe_image(
         ROW, world="docker", execute=container, probes=Path("probes"), folder=folder, image=image,
-        gpus=gpus, history=["RUN true"], layers=docker_facts(ROW)["layers"], not_run=NO_GPU,
+        gpus=gpus, history=["RUN true"], layers=docker_facts(ROW)["layers"], not_run=NO_GPU, outside=outside,
     )  # fmt: skip
     failed = {check.id: check.detail for check in probed.verdict.failed}
     return {tier: probed.verdict.tier(tier) for tier in Tier}, failed
@@ -72,6 +78,7 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
         "credentials.json",
         "history.json",
         "layers.json",
+        "ledger.json",
     }
     assert [path.name for path in tmp_path.iterdir()] == ["docker"]
 
@@ -82,6 +89,22 @@ def test_files_are_read_as_root_and_the_rest_as_the_image_user(tmp_path: Path) -
     assert [user for _, user in container.calls] == ["0", None]
     assert container.calls[0][0][4:] == ["files"]
     assert "files" not in container.calls[1][0]
+
+
+def test_files_that_were_read_from_outside_are_not_asked_for(tmp_path: Path) -> None:
+    container = Container()
+    _, failed = probe(container, tmp_path / "docker", files=docker_facts(ROW)["files"])
+    assert failed == {}
+    assert [user for _, user in container.calls] == [None]
+
+
+def test_the_folders_of_the_probes_have_another_name_in_each_run(tmp_path: Path) -> None:
+    container = Container()
+    probe(container, tmp_path / "docker")
+    probe(container, tmp_path / "docker")
+    programs = [argv[2] for argv, _ in container.calls]
+    assert len(set(programs)) == 2, programs
+    assert all(re.fullmatch("/[0-9a-f]{16}/run.py", program) for program in programs)
 
 
 def test_facts_are_replaced_as_a_whole(tmp_path: Path) -> None:

@@ -37,9 +37,12 @@ def test_the_row_as_sif_passes_everything_that_a_sif_has() -> None:
     ids = {rule.id for rule in rules("sif")}
     assert ids == {rule.id for rule in RULES} - {
         "static.scan", "static.proxy", "static.user", "static.entrypoint", "static.history", "static.workdir",
-        "static.temporary", "static.site-layers", "static.settings",
+        "static.site-layers", "static.settings",
     }  # fmt: skip
-    assert {rule.id for rule in RULES} - {rule.id for rule in rules("docker")} == {"static.scripts"}
+    assert {rule.id for rule in RULES} - {rule.id for rule in rules("docker")} == {
+        "static.scripts",
+        "ledger.same-files",
+    }
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -394,7 +397,19 @@ def test_a_key_in_a_wheel_is_public() -> None:
     facts["files"]["private_keys"] = [
         {"path": "/opt/stack/lib/python3.13/site-packages/tornado/test/test.key", "readable": True}
     ]
+    assert set(failed(facts)) == {"static.private-key"}, "read from outside, public ones are left out before"
+    del facts["files"]["outside"]
     assert failed(facts) == {}
+
+
+def test_what_could_not_be_read_is_not_run() -> None:
+    facts = sif_facts(ROW)
+    facts["files"] |= {"outside": False, "uid": 1000, "unreadable": ["/root", "/home/train/.ssh"]}
+    facts["ledger"] = {"not_read": "there is no unsquashfs"}
+    outcomes = {check.id: check.outcome for check in verify(ROW, facts, "sif", {}).checks}
+    blind = ("static.private-key", "static.host-key", "static.pip-cache", "static.temporary", "ledger.wheels")
+    assert {outcomes[name] for name in blind} == {Outcome.NOT_RUN}
+    assert Outcome.FAILED not in outcomes.values()
 
 
 def test_the_libcuda_of_a_driver_is_no_stub() -> None:

@@ -1,0 +1,45 @@
+"""An image and its SIF as they are read from outside, once, and what the checks are given of that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stackwright import leftovers
+from stackwright.engines.docker import Docker
+from stackwright.errors import EngineError
+from stackwright.host import Site
+from stackwright.ledger import squashfs
+from stackwright.ledger.books import Row
+from stackwright.ledger.facts import Documents, documents, not_read
+from stackwright.project import Planned
+from stackwright.rules import tables
+from stackwright.runner import Runner
+
+SSHD = ("image/sshd-as-user", "/usr/local/bin/sshd-as-user")
+"""In the build's context, and in the image."""
+
+
+def row_of(planned: Planned, world: str) -> Row:
+    content = dict(planned.recipe.files)[SSHD[0]]
+    gcc = tables.gcc_release(planned.stack.gcc)
+    return Row(gcc=gcc, world=world, files={SSHD[1]: hashlib.sha256(content).hexdigest()})
+
+
+def of_image(docker: Docker, image: str, site: Site, row: Row) -> tuple[Mapping[str, Any], Documents]:
+    """What is left of the site in the layers, and the documents. EngineError where it cannot be read."""
+    read = leftovers.read(docker, image, site)
+    return read.layers, documents(read.reads, row)
+
+
+def of_sif(
+    sif: Path, site: Site, row: Row, *, docker: Docker | None, runner: Runner, image: Mapping[str, Any] | None
+) -> Documents:
+    """``image``: the ledger of the image that it was made of. What cannot be read is not judged."""
+    try:
+        read = squashfs.read(sif, leftovers.search(site), docker=docker, runner=runner)
+    except EngineError as error:
+        return not_read(str(error))
+    return documents((read,), row, image)
