@@ -77,7 +77,8 @@ def _told(items: Iterable[tuple[str, str]], count: int) -> Iterator[str]:
         if len(names) == 1:
             yield f"{_shown(names[0])} {what}"
         else:
-            inside = listed((_shown(name.removeprefix(place).lstrip("/")) for name in names), SHOWN)
+            below = (name.removeprefix(place).lstrip("/") for name in names if name != place)
+            inside = listed(map(_shown, below), SHOWN)
             yield f"{_shown(place)}: {len(names)} names, each {what}: {inside}"
     rest = count - sum(len(names) for _, _, names in groups[:GROUPS])
     if rest > 0:

@@ -41,7 +41,7 @@ def account(tree: Tree, row: Row) -> Account:
         owners[who.partition(" ")[0]] += 1
         parts.setdefault(who, []).append(_line(entry))
     found += _missing(books)
-    found += _two_layers(books, {one.path for one in found})
+    found += _two_steps(books, {one.path for one in found})
     found += [Problem(kind="accounts", path=path, what=what) for path, what in accounts.problems(tree)]
     digests = {who: _digest(lines) for who, lines in parts.items()}
     return Account(
@@ -87,22 +87,34 @@ def _missing(books: Books) -> Iterator[Problem]:
             yield Problem(kind="wheels", path=path, what=f"of {listed.wheels[0]} is missing")
 
 
-def _two_layers(books: Books, named: set[str]) -> Iterator[Problem]:
-    """A file in another layer than the list that it is on: pip and dpkg write both at once.
+def _two_steps(books: Books, named: set[str]) -> Iterator[Problem]:
+    """Files of another layer than the others of their package or wheel: each is written by one step.
 
-    This finds a file that was changed together with its list; in a SIF there are no layers.
+    This finds a file that was changed together with its list, and byte code that says the hash of its source
+    and does something else. In a SIF there are no layers.
     """
-    for path, entry in books.tree.entries.items():
-        if not entry.layer or entry.kind is Kind.FOLDER or path in named:
-            continue
-        source = wheels.source_of(path) or path
-        if (listed := books.wheels.get(path) or books.wheels.get(source)) is not None:
-            kind, who, lists = "wheels", listed.wheels, listed.lists
-        elif (owned := books.distribution.owned.get(path)) is not None:
-            kind, who = "packages", owned.packages
-            lists = tuple(books.distribution.lists[package] for package in who)
-        else:
-            continue
-        layers = {found.layer for one in lists if (found := books.tree.entries.get(one))}
-        if layers and entry.layer not in layers:
-            yield Problem(kind=kind, path=path, what=f"is of a later step than the list of {who[0]}")
+    for kind, who, paths in _listings(books):
+        there = [
+            one for path in paths
+            if (one := books.tree.entries.get(path)) and one.layer and one.kind is not Kind.FOLDER
+        ]  # fmt: skip
+        layers = Counter(one.layer for one in there).most_common(1)
+        for one in there:
+            if one.layer != layers[0][0] and one.path not in named:
+                what = "byte-code" if wheels.source_of(one.path) else kind
+                yield problem(what, one, f"is of another step than the other files of {who}")
+
+
+def _listings(books: Books) -> Iterator[tuple[str, str, list[str]]]:
+    """Of each package and each wheel: the kind of a problem, its name, its list and what is on no other."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for path, owned in books.distribution.owned.items():
+        if len(set(owned.packages)) == 1:
+            key = ("packages", owned.packages[0], books.distribution.lists[owned.packages[0]])
+            found.setdefault(key, []).append(path)
+    for path in (*books.wheels, *books.tree.entries):
+        listed = books.wheels.get(path) or books.wheels.get(wheels.source_of(path) or "")
+        if listed is not None and len(set(listed.wheels)) == 1:
+            found.setdefault(("wheels", listed.wheels[0], listed.lists[0]), []).append(path)
+    for (kind, who, record), paths in found.items():
+        yield kind, who, list(dict.fromkeys((record, *paths)))

@@ -60,7 +60,11 @@ def open_books(tree: Tree, row: Row) -> Books:
 
 def _names(text: str) -> Mapping[int, str]:
     lines = (line.split(":") for line in text.splitlines())
-    return {int(line[2]): line[0] for line in lines if len(line) > 3 and line[2].isdecimal()}
+    found: dict[int, str] = {}
+    for line in lines:
+        if len(line) > 3 and line[2].isdecimal():
+            found.setdefault(int(line[2]), line[0])
+    return found
 
 
 def owner(entry: Entry, books: Books) -> str | None:
@@ -70,7 +74,7 @@ def owner(entry: Entry, books: Books) -> str | None:
         return found
     if path in books.links:
         return "alternative"
-    if expected(entry, books):
+    if path in books.row.files or expected(entry, books):
         return "declared"
     return "folder" if entry.kind is Kind.FOLDER and path in books.inhabited else None
 

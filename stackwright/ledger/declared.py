@@ -70,7 +70,6 @@ OPENSSH = "/usr/share/openssh/sshd_config"
 EXPECTED = (
     # What our steps make.
     _file("/etc/stackwright/row.json", f"{STEP}; static.row-file compares it with the row"),
-    _file("/usr/local/bin/sshd-as-user", f"{STEP}; it is compared with the project's"),
     _file(r"/etc/ld\.so\.conf\.d/stackwright\.conf", STEP, line=NVIDIA),
     _link("/usr/local/bin/cc", "gcc", STEP),
     _link(r"/usr/local/bin/c\+\+", r"g\+\+", STEP),

@@ -123,6 +123,9 @@ def _alternative(entry: Entry, books: Books) -> Problem | None:
 
 
 def _declared(entry: Entry, books: Books) -> Problem | None:
+    if entry.path in books.row.files:
+        right = entry.sha256 == books.row.files[entry.path]
+        return None if right else problem("declared", entry, "is not what our step puts there")
     found = expected(entry, books)
     assert found is not None, "it is the owner"
     one, match = found
@@ -130,9 +133,6 @@ def _declared(entry: Entry, books: Books) -> Problem | None:
         wanted = one.target.pattern.replace("GCC", re.escape(books.row.gcc))
         leads = re.fullmatch(wanted, entry.target)
         return None if leads else problem("links", entry, f"leads to {entry.target}")
-    if entry.path in books.row.files:
-        right = entry.sha256 == books.row.files[entry.path]
-        return None if right else problem("declared", entry, "is not what our step puts there")
     return _content(entry, one, match, books)
 
 

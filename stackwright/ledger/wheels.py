@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 RECORD = re.compile(r"(?P<site>/opt/stack/lib/python3\.\d+/site-packages)/(?P<info>[^/]+)\.dist-info/RECORD")
+ENVIRONMENT = "/opt/stack/"
+"""What wheels may own: a RECORD may name any file of the system."""
+
 BYTE_CODE = re.compile(r"(?P<folder>.*)/__pycache__/(?P<name>[^/]+?)\.cpython-\d+(\.opt-[12])?\.pyc")
 WITHOUT_HASH = re.compile(r".*(/__pycache__/[^/]+\.pyc|\.dist-info/RECORD(\.jws|\.p7s)?)")
 """What a RECORD lists without a hash (packaging.python.org, recording-installed-packages)."""
@@ -33,6 +36,8 @@ def read(texts: Mapping[str, str]) -> Mapping[str, Listed]:
             wheel = record["info"]
             for name, digest in _lines(text):
                 where = posixpath.normpath(posixpath.join(record["site"], name))
+                if not where.startswith(ENVIRONMENT):
+                    continue
                 before = found.get(where)
                 found[where] = Listed(
                     wheels=(*(before.wheels if before else ()), wheel),

@@ -29,6 +29,8 @@ OF_TORCH = {
     "torch/__init__.py": b"import torch.version\n",
     "torch/version.py": b"cuda = 12.4\n",
     "nvidia/__init__.py": b"",
+    "torch/_C.py": b"",
+    "torch/nn.py": b"",
 }
 OF_NCCL = {"nvidia/nccl/lib/libnccl.so.2": b"nccl", "nvidia/__init__.py": b""}
 STATUS = """\
