@@ -100,8 +100,10 @@ def _two_steps(books: Books, named: set[str]) -> Iterator[Problem]:
         ]  # fmt: skip
         layers = Counter(one.layer for one in there).most_common(1)
         for one in there:
-            if one.layer != layers[0][0] and one.path not in named:
-                what = "byte-code" if wheels.source_of(one.path) else kind
+            source = books.tree.entries.get(wheels.source_of(one.path) or "")
+            of_source = source is not None and source.layer == one.layer  # which is named then
+            if one.layer != layers[0][0] and one.path not in named and not of_source:
+                what = "byte-code" if source else kind
                 yield problem(what, one, f"is of another step than the other files of {who}")
 
 

@@ -97,7 +97,8 @@ def _byte_code(entry: Entry, books: Books) -> Problem | None:
         return problem("byte-code", entry, f"is a {entry.kind}")
     if source is None or not (wheel or package):
         return problem("byte-code", entry, "has no source that belongs to the image")
-    if source.sha256 not in wheel.sha256 if wheel else package and source.md5 != package.md5:
+    changed = source.sha256 not in wheel.sha256 if wheel else package and source.md5 != package.md5
+    if changed or source.layer != entry.layer:  # which is named by itself
         return None
     flags = int.from_bytes(entry.begin[4:8], "little")
     if flags == CHECKED_HASH:

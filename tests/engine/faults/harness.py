@@ -23,6 +23,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host import Site, apt_mirror
 from stackwright.labels import KEY, PROVIDER, VERSION
+from stackwright.ledger.facts import not_read
 from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
 from stackwright.patches import load_series
 from stackwright.probe import Witness, probe_image, run_image_tests
@@ -209,7 +210,7 @@ def probe(
             stack, world="docker", execute=execute, probes=PROBES, folder=folder, not_run=NOT_RUN,
             image=engine.inspect(docker, image),
             history=[layer.created_by for layer in engine.layers(docker, image)],
-            layers=leftovers.facts(docker, image, SITE),
+            layers=leftovers.facts(docker, image, SITE), outside=not_read("the stand-ins are of no wheel"),
         ).verdict  # fmt: skip
 
 

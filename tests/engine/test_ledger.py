@@ -1,0 +1,170 @@
+"""The ledger reads real layers and a real SIF: an untouched one is green, each fault is named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from faults import harness
+from faults.ledger import FAULTS, GOOD, IN_A_SIF, Planted, lines
+
+from stackwright import convert, host, outside
+from stackwright.checks import ledger, static
+from stackwright.checks.rule import Facts, Finding, NotAsked
+from stackwright.engines import apptainer as apptainers
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.host import Site
+from stackwright.ledger.books import Row
+from stackwright.ledger.facts import Documents
+from stackwright.model import Stack
+from stackwright.runner import Runner
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("planted-faults")]
+SSHD = b"#!/bin/sh\n"
+SITE = Site(mirror=None, ca=None, pip=(), proxies=())
+JUDGES = (
+    *ledger.RULES,
+    *(rule for rule in static.RULES if rule.id in ("static.private-key", "static.host-key")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    docker: Docker
+    runner: Runner
+    stack: Stack
+    row: Row
+
+    def of_image(self, name: str) -> Documents:
+        return outside.of_image(self.docker, harness.reference(name), SITE, self.row)[1]
+
+
+def judged(stack: Stack, documents: Documents) -> dict[str, Finding]:
+    """What each check that ran came to."""
+    facts: Facts = {"ledger": documents.ledger, "files": documents.files}
+    found = {}
+    for rule in JUDGES:
+        try:
+            found[rule.id] = rule.judge(stack, facts)
+        except NotAsked:
+            continue
+    return found
+
+
+def red(found: Mapping[str, Finding]) -> dict[str, str]:
+    return {name: "; ".join(one.problems) for name, one in found.items() if one.problems}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    runner = Runner()
+    docker, folder = engine.find(runner), tmp_path_factory.mktemp("ledger")
+    base = harness.base_image(docker, runner, tmp_path_factory.mktemp("base"))
+    stack = harness.stack_of(docker, base)
+    gcc = stack.gcc.split(".")[0]
+    (folder / "sshd-as-user").write_bytes(SSHD)
+    (folder / "netrc").write_text("machine git.example login ci password xK39fjDk20fkQ\n")
+    made = runner(["openssl", "genpkey", "-algorithm", "ed25519", "-out", folder / "key"])
+    assert made.ok, made.stderr
+    targets: dict[str, dict[str, object]] = {
+        "good": {"dockerfile-inline": GOOD.replace("GCC", gcc).replace("BASE_IMAGE", base)}
+    }
+    together = "FROM good\n" + "".join(
+        lines(one).removeprefix("FROM good\n") for one in FAULTS if one.name in IN_A_SIF
+    )
+    every = [*((one.name, lines(one)) for one in FAULTS), ("together", together)]
+    for name, text in every:
+        targets[name] = {"contexts": {"good": "target:good"}, "dockerfile-inline": text}
+    for name, target in targets.items():
+        target |= {
+            "context": str(folder), "tags": [harness.reference(f"ledger-{name}")], "network": "none",
+            "output": ["type=docker"],
+        }  # fmt: skip
+    plan = json.dumps({"group": {"default": {"targets": list(targets)}}, "target": targets})
+    harness.bake(docker, runner, folder, plan)
+    files = {"/usr/local/bin/sshd-as-user": hashlib.sha256(SSHD).hexdigest()}
+    try:
+        yield Built(docker=docker, runner=runner, stack=stack, row=Row(gcc=gcc, files=files))
+    finally:
+        harness.remove_all(docker, runner, [f"ledger-{name}" for name in targets])
+
+
+def test_an_untouched_image_is_green(built: Built) -> None:
+    found = judged(built.stack, built.of_image("ledger-good"))
+    assert red(found) == {}
+    assert "ledger.same-files" not in found, "no other image was given to compare with"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_each_fault_is_named_by_its_check_and_by_no_other(fault: Planted, built: Built) -> None:
+    found = red(judged(built.stack, built.of_image(f"ledger-{fault.name}")))
+    assert set(found) == {fault.red}, found
+    assert fault.says in found[fault.red]
+
+
+def test_by_an_archive_as_by_the_folders_of_the_engine(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the engine's folders cannot be read, and where it is on another machine."""
+    names = ("ledger-good", "ledger-together")
+    by_folders = [built.of_image(name) for name in names]
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    for name, before in zip(names, by_folders, strict=True):
+        after = built.of_image(name)
+        assert after.ledger["problems"] == before.ledger["problems"]
+        assert after.ledger["parts"] == before.ledger["parts"]
+        assert after.files == before.files
+
+
+@pytest.fixture(scope="module")
+def sifs(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    apptainer = apptainers.find(built.runner, built.docker, mirror=host.apt_mirror(built.runner))
+    folder = tmp_path_factory.mktemp("sifs")
+    made = {name: folder / f"{name}.sif" for name in ("good", "together")}
+    for name, sif in made.items():
+        convert.to_sif(
+            harness.reference(f"ledger-{name}"), sif, docker=built.docker, runner=built.runner,
+            apptainer=apptainer, image_bytes=10**9,
+        )  # fmt: skip
+    return made
+
+
+def of_sif(built: Built, sif: Path, docker: Docker | None) -> Documents:
+    row = replace(built.row, world="sif")
+    image = built.of_image("ledger-good").ledger
+    return outside.of_sif(sif, SITE, row, docker=docker, runner=built.runner, image=image)
+
+
+def test_an_untouched_sif_is_green_and_as_its_image(built: Built, sifs: Mapping[str, Path]) -> None:
+    found = judged(built.stack, of_sif(built, sifs["good"], built.docker))
+    assert red(found) == {}
+    assert "ledger.same-files" in found
+
+
+def test_each_fault_is_named_in_a_sif_too(built: Built, sifs: Mapping[str, Path]) -> None:
+    """What no probe may read is read there: folders of root and of the user."""
+    planted = [fault for fault in FAULTS if fault.name in IN_A_SIF]
+    found = red(judged(built.stack, of_sif(built, sifs["together"], built.docker)))
+    assert set(found) == {fault.red for fault in planted}, found
+    assert [fault.says for fault in planted if fault.says not in found[fault.red]] == []
+
+
+def test_what_is_not_as_in_the_image_is_named_though_its_list_says_so_too(built: Built) -> None:
+    mine = dict(built.of_image("ledger-good").ledger)
+    others = built.of_image("ledger-changed-with-its-record").ledger["parts"]
+    differs = [who for who in mine["parts"] if mine["parts"][who] != others[who]]
+    found = ledger.same_files(built.stack, {"ledger": {**mine, "differs": differs}})
+    assert "wheel pip-" in found.problems[0]
+
+
+def test_a_sif_that_cannot_be_read_is_not_judged(
+    built: Built, sifs: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    documents = of_sif(built, sifs["good"], None)
+    assert documents.files is None
+    assert "no unsquashfs" in documents.ledger["not_read"]
+    assert judged(built.stack, replace(documents, files={})) == {}
