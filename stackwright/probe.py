@@ -76,8 +76,8 @@ def probe_image(
     Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image,
     ``layers`` what ``leftovers.read`` found in them. SIF: ``labels`` are those of the file, ``scripts`` what
     it runs at its start (``convert.scripts``). ``outside``: what was read of the files; where that could not
-    be, the image's own Python is asked. ``gpus`` is how many the container is given; with none the caller says
-    in ``not_run`` why the GPU tier did not run. Facts hold no credential: it is named, and gone.
+    be, the image's own Python is asked. ``gpus`` is how many the container is given; with none the caller
+    says in ``not_run`` why the GPU tier did not run. Facts hold no credential: it is named, and gone.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
