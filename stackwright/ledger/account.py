@@ -16,7 +16,7 @@ from stackwright.ledger.entry import Entry, Kind, Tree
 from stackwright.ledger.judges import JUDGES, Problem, problem
 from stackwright.ledger.modes import odd_mode, runs_as_another
 
-REMOVED = ("/var/log/apt", "/var/log/apt/*")
+REMOVED = ("/var/log/*",)
 """What our steps take away of packages: logs of the build."""
 
 
@@ -72,13 +72,9 @@ def _judged(entry: Entry, books: Books) -> tuple[str, Problem | None]:
 
 
 def _missing(books: Books) -> Iterator[Problem]:
-    there = books.tree.entries
+    there, left_out = books.tree.entries, (*REMOVED, *books.distribution.left_out)
     for path, owned in books.distribution.owned.items():
-        if (
-            path not in there
-            and path != "/var/log/apt"
-            and not debian.is_left_out(path, books.distribution.left_out)
-        ):
+        if path not in there and not debian.is_left_out(path, left_out):
             yield Problem(kind="packages", path=path, what=f"of {owned.packages[0]} is missing")
     for package in books.distribution.unlisted:
         yield Problem(kind="packages", path=debian.INFO, what=f"has no list of the files of {package}")

@@ -101,6 +101,8 @@ EXPECTED = (
     _file("/var/lib/ucf/cache/:etc:ssh:sshd_config", DISTRIBUTION, copy_of=OPENSSH),
     # Small files that scripts write, by what may be in them.
     _file(r"/etc/(environment|machine-id|security/opasswd|\.pwd\.lock)", DISTRIBUTION, line=EMPTY),
+    _file("/etc/hosts", "an engine mounts its own over it", line=r"[0-9a-f.:]+(\s+(localhost|ip6-[a-z]+))+"),
+    _file(r"/etc/resolv\.conf", "an engine mounts its own over it", line=EMPTY),
     _file(r"/etc/(fstab|hosts\.(allow|deny))", DISTRIBUTION, line=EMPTY),
     _file("/etc/networks", DISTRIBUTION, line=r"(default|loopback|link-local)\s+[\d.]+"),
     _file("/etc/shells", DISTRIBUTION, line="(/usr)?/bin/(sh|r?bash|dash)"),
@@ -166,7 +168,6 @@ OF_A_SIF = (
     _folder(r"/\.singularity\.d/libs", f"{APPTAINER}: it mounts the driver's libraries there"),
     _link(r"/\.(exec|run|shell|test)|/singularity|/environment",
           r"/?\.singularity\.d/(actions/(exec|run|shell|test)|runscript|env/90-environment\.sh)", APPTAINER),
-    _file(r"/etc/(hosts|resolv\.conf)", f"{APPTAINER}, and mounts the host's over it", line=EMPTY),
 )  # fmt: skip
 """What a SIF has besides."""
 

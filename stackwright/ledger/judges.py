@@ -54,7 +54,8 @@ def _package_link(entry: Entry, packages: tuple[str, ...], books: Books) -> Prob
     target = leads_to(books.tree, entry)
     owned = books.distribution.owned.get(target)
     if owned is not None and target in books.tree.entries:
-        near = {*packages, *(name for package in packages for name in _needed(package, books))}
+        needed = {name for package in packages for name in _needed(package, books)}
+        near = {*packages, *needed, *(name for package in needed for name in _needed(package, books))}
         right = not near.isdisjoint(owned.packages)
     elif (there := books.tree.entries.get(target)) is not None:
         right = target in books.links or expected(there, books) is not None
@@ -88,16 +89,23 @@ def _of_wheel(entry: Entry, books: Books) -> Problem | None:
     return None if entry.sha256 in listed.sha256 else problem("wheels", entry, f"is not as {who} has it")
 
 
+def _file(books: Books, path: str) -> Entry | None:
+    """What is there; of a link what it leads to."""
+    found = books.tree.entries.get(path)
+    return books.tree.entries.get(leads_to(books.tree, found)) if found and found.kind is Kind.LINK else found
+
+
 def _byte_code(entry: Entry, books: Books) -> Problem | None:
     """Byte code of a source that is not as its owner has it is no problem of its own."""
     path = wheels.source_of(entry.path) or ""
-    source, wheel = books.tree.entries.get(path), books.wheels.get(path)
+    source, wheel = _file(books, path), books.wheels.get(path)
     package = books.distribution.owned.get(path)
     if entry.kind is not Kind.FILE:
         return problem("byte-code", entry, f"is a {entry.kind}")
     if source is None or not (wheel or package):
         return problem("byte-code", entry, "has no source that belongs to the image")
-    changed = source.sha256 not in wheel.sha256 if wheel else package and source.md5 != package.md5
+    owned = books.distribution.owned.get(source.path)
+    changed = source.sha256 not in wheel.sha256 if wheel else owned and source.md5 != owned.md5
     if changed or source.layer != entry.layer:  # which is named by itself
         return None
     flags = int.from_bytes(entry.begin[4:8], "little")

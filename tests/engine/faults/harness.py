@@ -178,7 +178,7 @@ def bake(docker: Docker, runner: Runner, folder: Path, content: str) -> None:
     plan = folder / "bake.json"
     plan.write_text(content)
     argv = docker.command("buildx", "bake", "--progress=plain", "--provenance=false", "--file", plan)
-    _must(runner(argv, cwd=folder, timeout=300, env={"BUILDX_BAKE_ENTITLEMENTS_FS": "0"}))
+    _must(runner(argv, cwd=folder, timeout=900, env={"BUILDX_BAKE_ENTITLEMENTS_FS": "0"}))
 
 
 def probe(
