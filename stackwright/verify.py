@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stackwright.checks import attack, built, collective, declared, fabric, gpu, ledger, link, settings, static
+from stackwright.checks import (
+    attack,
+    built,
+    collective,
+    declared,
+    fabric,
+    gpu,
+    ledger,
+    link,
+    settings,
+    static,
+)
 from stackwright.checks.rule import Finding, MissingFact, NotAsked, Rule
 from stackwright.credentials import redact
 from stackwright.model import Check, Outcome, Stack, Tier, Verdict
