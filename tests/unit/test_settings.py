@@ -17,6 +17,7 @@ from rich.console import Console
 from stackwright import configuration, credentials, record
 from stackwright.display import Display
 from stackwright.engines.docker import Mount
+from stackwright.ledger.facts import Documents
 from stackwright.model import Outcome, Stack, Tier
 from stackwright.page import page
 from stackwright.probe import probe_image
@@ -230,7 +231,7 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
     probed = probe_image(
         ROW, world="docker", execute=execute, probes=Path("probes"), folder=tmp_path / "facts", image=image,
         history=[f"ENV DB_PASSWORD={SECRET}", f"RUN |1 TOKEN={SECRET} /bin/sh -c true"],
-        layers=facts["layers"], not_run={Tier.GPU: "no device"},
+        layers=facts["layers"], not_run={Tier.GPU: "no device"}, outside=Documents(ledger=facts["ledger"]),
     )  # fmt: skip
     return probed, tmp_path / "facts"
 
