@@ -25,7 +25,7 @@ LIMIT = {
     "files": 300,
     "system": 120,
     "link": 600,
-    "compile": 120,
+    "compile": 300,
     "fabric": 120,
     "built": 300,
     "attack": 120,
