@@ -53,6 +53,13 @@ def _index(refusal: Refusal, work: Work) -> Answer:
     return _answer(Outcome.CONTRADICTS, "uv makes a lock that no rule refuses")
 
 
+def _cuda(refusal: Refusal, work: Work) -> Answer:
+    """Ask uv, which sees the CUDA that a wheel requires. One that a wheel holds, or loads without requiring
+    it, only the wheel itself names: ``facts --check`` read that."""
+    answer = _index(refusal, work)
+    return answer if answer.outcome is Outcome.AGREES else _of_facts(refusal, work)
+
+
 def _no_libraries(refusal: Refusal, work: Work) -> Answer:
     major = str(cuda_of(refusal.cell)).split(".")[0]
     project = f"nvidia-cuda-runtime-cu{major}"
@@ -111,11 +118,11 @@ def _of_facts(refusal: Refusal, work: Work) -> Answer:
 
 ASK: dict[str, Callable[[Refusal, Work], Answer]] = {
     **dict.fromkeys(
-        ("torch-python", "tensorflow-python", "mxnet-python", "one-cuda-wheels", "framework-pins", "glibc",
-         "torch-cuda", "tensorflow-cuda", "mxnet-cuda", "cudnn", "keras-tensorflow", "nccl-wheel",
-         "tensorflow-wheels", "nccl-release", "cudnn-release"),
+        ("torch-python", "tensorflow-python", "mxnet-python", "framework-pins", "glibc", "mxnet-cuda",
+         "cudnn", "keras-tensorflow", "nccl-wheel", "tensorflow-wheels", "nccl-release", "cudnn-release"),
         _index,
     ),
+    **dict.fromkeys(("one-cuda-wheels", "torch-cuda", "tensorflow-cuda"), _cuda),
     **dict.fromkeys(("python-os", "gcc-os", "mpi-os", "cuda-os"), _mirror),
     **dict.fromkeys(("cxx-gcc", "headers-gcc"), _compiler),
     "cuda-wheels": _no_libraries,

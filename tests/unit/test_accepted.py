@@ -109,6 +109,17 @@ def test_a_refusal_of_what_uv_locks_is_contradicted_and_of_what_it_refuses_is_no
     assert contradict.ask(refusal(other), tried).outcome is Outcome.AGREES
 
 
+def test_a_cuda_that_a_wheel_does_not_require_is_not_for_uv_to_contradict(tmp_path: Path) -> None:
+    tried = work(tmp_path)
+    row = cell(torch="2.9.1", tensorflow="2.13.1", python="3.11")
+    one = Refusal(cell=row, changed="", rule=CUDA_RULE, clash=Clash(values=(), reason=""))
+    keep(tried, row, pins="".join(f"{one.name}=={one.version}\n" for one in LOCK.packages))
+    assert contradict.ask(one, tried).outcome in (Outcome.READ, Outcome.NOT_ASKED)
+
+
+CUDA_RULE = next(rule for rule in CELL_RULES if rule.name == "one-cuda-wheels")
+
+
 def test_a_lock_that_another_rule_refuses_contradicts_nothing(tmp_path: Path) -> None:
     tried = work(tmp_path)
     row = cell(torch="2.0.1")
