@@ -213,11 +213,14 @@ SETS = (
     shape("password", NAME + rb"[\"']?[ \t]{0,20}(?:=|:[ \t])[ \t]{0,20}"
           rb"(?:\"(?P<value>[^\"\r\n]{4,200})\"|'(?P<single>[^'\r\n]{4,200})'"
           rb"|(?P<bare>[^\s\"',;|&#=][^\s\"',;|&]{3,200})(?=[\s,;|&\"'}\]]|$))", is_secret, *IN_NAMES),
-    shape("password", rb"-(?i:password|passwd|token|api-key|secret)[\"', \t]+"
+    shape("password", rb"(?<!\bbase)-(?i:password|passwd|token|api-key|secret)[\"', \t]+"
           rb"(?P<value>[^\s\"',;|&-][^\s\"',;|&]{3,200})", is_secret, *IN_NAMES),
     shape("password", rb" (?:-u|--user)[ \t]+[\"']?[\w.@-]{1,64}:(?P<value>[^\s\"',;|&]{4,200})", is_secret,
           b" -u", b" --user"),
     shape("password", rb"echo[ \t]+[\"']?(?:[\w-]{1,32}:)?(?P<value>[^\s\"'|]{4,200})[\"']?[ \t]*\|[ \t]*"
           rb"(?:[\w/]*/)?(?:chpasswd|passwd|(?:docker|podman|oras|helm|skopeo) )", is_secret),
 )  # fmt: skip
-"""In text that is no source code: NAME=value, NAME: value, "NAME": "value", and words of commands."""
+"""In text that is no source code: NAME=value, NAME: value, "NAME": "value", and words of commands.
+
+base-passwd is a package of Debian.
+"""

@@ -49,7 +49,7 @@ def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None =
         "owners": dict(told.owners),
         "problems": {kind: every[:MOST] for kind, every in problems.items()},
         "counts": {kind: len(every) for kind, every in problems.items()},
-        "parts": dict(told.parts),
+        "parts": [*map(list, told.parts.items())],  # {"package passwd": …} would be taken for a password
         "credentials": [
             {"kind": kind, "path": one.path, "layer": one.layer}
             for one in found
@@ -59,7 +59,8 @@ def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None =
     }
     if image and "parts" in image:
         named = {one.owner for one in told.problems}
-        ledger["differs"] = [who for who in _differing(told.parts, image["parts"]) if who not in named]
+        differing = _differing(told.parts, dict(image["parts"]))
+        ledger["differs"] = [who for who in differing if who not in named]
     return Documents(ledger=ledger, files=files.document(tree, keys))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from ledger_tree import (
     tree,
 )
 
+from stackwright.credentials import redact, redacted
 from stackwright.ledger.declared import DANGLING, EXPECTED, MODES, OF_A_SIF
 from stackwright.ledger.entry import Entry, Kind, Layer, final
 
@@ -183,6 +185,15 @@ def test_what_apptainer_adds_is_of_a_sif_and_of_nothing_else() -> None:
 def test_two_images_differ_by_the_package_that_differs() -> None:
     mine, others = judged().parts, judged(other("/usr/bin/gcc-13")).parts
     assert [who for who in mine if mine[who] != others[who]] == ["package gcc-13"]
+
+
+def test_what_the_images_are_compared_by_is_not_redacted() -> None:
+    """A digest after the name of the package passwd has the shape of a password that is set."""
+    owners = ("package passwd", "package base-passwd", "wheel passwd-0.1")
+    assert redact(json.dumps({owners[0]: "5e" * 32})) != json.dumps({owners[0]: "5e" * 32})
+    book = {"parts": [[owner, "5e" * 32] for owner in owners]}
+    assert redacted(book) == book
+    assert redact(f"not as in the image: {', '.join(owners)}") == f"not as in the image: {', '.join(owners)}"
 
 
 def test_layers_over_each_other() -> None:
