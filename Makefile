@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test env engine faults hpc nodes accepted lock-tools
+.PHONY: run matrix test env engine faults frameworks hpc nodes accepted lock-tools
 
 PYTHON := .venv/bin/python
 
@@ -27,6 +27,12 @@ engine:
 # Faults planted in the real image; needs one that `make run` built.
 faults: env engine
 	$(PYTHON) -m pytest tests/e2e
+
+# The row with every framework of CUDA 12: built and proven, on two nodes, and under Slurm. Half an hour.
+frameworks: env engine
+	./build.py run cuda12-all
+	STACKWRIGHT_ROW=cuda12-all $(PYTHON) -m pytest tests/e2e/test_two_nodes.py tests/e2e/test_scaling.py \
+		tests/hpc/test_rows.py
 
 # Slurm and Apptainer in two containers as nodes; the rows whose SIF `make run` left train in it.
 hpc: env engine
