@@ -75,12 +75,14 @@ def _missing(books: Books) -> Iterator[Problem]:
     there, left_out = books.tree.entries, (*REMOVED, *books.distribution.left_out)
     for path, owned in books.distribution.owned.items():
         if path not in there and not debian.is_left_out(path, left_out):
-            yield Problem(kind="packages", path=path, what=f"of {owned.packages[0]} is missing")
+            who = min(owned.packages)
+            yield Problem(kind="packages", path=path, what=f"of {who} is missing", owner=f"package {who}")
     for package in books.distribution.unlisted:
         yield Problem(kind="packages", path=debian.INFO, what=f"has no list of the files of {package}")
     for path, listed in books.wheels.items():
         if path not in there and not wheels.source_of(path):
-            yield Problem(kind="wheels", path=path, what=f"of {listed.wheels[0]} is missing")
+            who = min(listed.wheels)
+            yield Problem(kind="wheels", path=path, what=f"of {who} is missing", owner=f"wheel {who}")
 
 
 def _two_steps(books: Books, named: set[str]) -> Iterator[Problem]:

@@ -67,8 +67,10 @@ def _end_of(tree: Tree, path: str, most: int = 40) -> str | None:
     """The file that a chain of links leads to; None where there is none."""
     real = real_path(tree, path)
     found = tree.entries.get(real)
-    if found is None or found.kind is not Kind.LINK or not most:
-        return real if found else None
+    if found is None or (found.kind is Kind.LINK and not most):
+        return None
+    if found.kind is not Kind.LINK:
+        return real
     return _end_of(tree, posixpath.normpath(posixpath.join(posixpath.dirname(real), found.target)), most - 1)
 
 

@@ -106,11 +106,12 @@ def _byte_code(entry: Entry, books: Books) -> Problem | None:
         return problem("byte-code", entry, "has no source that belongs to the image")
     owned = books.distribution.owned.get(source.path)
     changed = source.sha256 not in wheel.sha256 if wheel else owned and source.md5 != owned.md5
-    if changed or source.layer != entry.layer:  # which is named by itself
+    if changed:
         return None
     flags = int.from_bytes(entry.begin[4:8], "little")
     if flags == CHECKED_HASH:
         right = not source.source_hash or entry.begin[8:16] == source.source_hash
+        right = right or source.layer != entry.layer  # one of both is named for that
         return None if right else problem("byte-code", entry, "is not of the source beside it")
     if flags == TIMESTAMP and package and not wheel:
         made_of = (source.mtime % 2**32).to_bytes(4, "little") + (source.size % 2**32).to_bytes(4, "little")

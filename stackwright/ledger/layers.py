@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -247,6 +248,8 @@ def _in_layer(name: str, layer: Reader, search: Searching) -> Read:
     ):
         for member in files:
             entry = _of_member(member, by_path)
+            if entry.path == "/":  # of which the engine's folders have nothing
+                continue
             if entry.kind is Kind.LINK:
                 collected.link(entry, search)
             elif member.isreg():
@@ -261,9 +264,9 @@ def _in_layer(name: str, layer: Reader, search: Searching) -> Read:
 
 
 def _of_member(member: tarfile.TarInfo, known: Mapping[str, Entry]) -> Entry:
-    path = "/" + member.name.strip("/").removeprefix("./")
+    path = posixpath.normpath(f"/{member.name.strip('/')}")
     folder, _, name = path.rpartition("/")
-    if member.islnk() and (same := known.get("/" + member.linkname.strip("/").removeprefix("./"))):
+    if member.islnk() and (same := known.get(posixpath.normpath(f"/{member.linkname.strip('/')}"))):
         return replace(same, path=path, again=True)
     kind = KIND_OF_MODE.get(_type(member), Kind.FILE)
     if name == OPAQUE:

@@ -49,13 +49,18 @@ def read(sif: Path, search: Searching, *, docker: Docker | None, runner: Runner)
         words = ("-quiet", "-no-progress", "-offset", str(offset), "-pf", str(pipe), str(sif.resolve()))
         writer = pool.submit(_unsquash, words, (sif.resolve(), pipe.parent), docker, runner)
         descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        failure: EngineError | None = None
         try:
             found = of_list(Pieces(_pieces(descriptor, writer)), sif.name, search)
+        except EngineError as error:
+            failure = error
         finally:
-            os.close(descriptor)  # whoever still writes is told so
+            os.close(descriptor)  # whoever still writes ends by that
         done = writer.result()
+        if failure and done.ok:
+            raise failure
         if not done.ok:
-            raise EngineError(f"its files cannot be read: {last_line(done)}", place=str(sif))
+            raise EngineError(f"its files cannot be read: {last_line(done)}", place=str(sif)) from failure
         return found
 
 
@@ -64,7 +69,8 @@ def _unsquash(
 ) -> Completed:
     """In Apptainer's own image, else by the host's program, which Apptainer needs as well."""
     if docker is not None and docker.host.startswith("unix://") and engine.image_exists(docker, IMAGE):
-        mounts = tuple(Mount(source=one, target=str(one), read_only=False) for one in folders)
+        sif, scratch = (Mount(source=one, target=str(one)) for one in folders)
+        mounts = (sif, replace(scratch, read_only=False))
         job = engine.Job(image=IMAGE, argv=("unsquashfs", *words), mounts=mounts, network=False)
         return engine.run(docker, job, timeout=TIMEOUT)
     program = shutil.which("unsquashfs")
@@ -174,16 +180,22 @@ class _List:
         elif kind == "L":
             self.same[path] = _path(os.fsencode(rest))
         else:
-            mtime, mode, uid, gid, *more = rest.split(" ", 4)
-            entry = Entry(
-                path=path, kind=KINDS[kind], mode=int(mode, 8), uid=int(uid), gid=int(gid), mtime=int(mtime)
-            )
-            if kind == "R":
-                size, where, _ = map(int, more[0].split())
-                self.places[path], entry = where, replace(entry, size=size)
-            elif kind == "S":
-                entry = replace(entry, target=more[0])
-            self.entries[path] = entry
+            try:
+                self.entries[path] = self._entry(path, kind, rest)
+            except (ValueError, IndexError) as error:
+                raise EngineError("a line of the list of its files cannot be read", place=path) from error
+
+    def _entry(self, path: str, kind: str, line: str) -> Entry:
+        mtime, mode, uid, gid, *more = line.split(" ", 4)
+        entry = Entry(
+            path=path, kind=KINDS[kind], mode=int(mode, 8), uid=int(uid), gid=int(gid), mtime=int(mtime)
+        )
+        if kind == "S":
+            return replace(entry, target=more[0])
+        if kind == "R":
+            size, self.places[path], _ = map(int, more[0].split())
+            return replace(entry, size=size)
+        return entry
 
 
 def _path(name: bytes) -> str:

@@ -35,7 +35,7 @@ def plant(name: str, command: str, red: str, says: str) -> Planted:
 
 
 KEY = "/usr/src/planted.key"
-"""A private key that each faulty image has from outside, and removes again but for one."""
+"""Where a private key is while the image is built."""
 
 FAULTS = (
     plant("changed-source", f"echo '# x' >> {OF_PIP}", "ledger.wheels", "main.py is not as pip"),
@@ -91,9 +91,9 @@ FAULTS = (
           "/srv/many: 501 names, each belongs to nothing: 1, 10, 100 and 497 more"),
     plant("device", "mknod /srv/disk b 8 0", "ledger.undeclared", "/srv/disk"),
     plant("token-in-a-removed-file", "true", "ledger.credentials", "a netrc in /root/.netrc"),
-    plant("key-under-another-name", f"mv {KEY} /var/lib/notes", "static.private-key", "/var/lib/notes"),
-    plant("key-of-root", f"mv {KEY} /root/notes", "static.private-key", "/root/notes"),
-    plant("key-in-an-archive", f"tar --create --gzip --file /usr/share/data.tgz {KEY} && rm {KEY}",
+    plant("key-under-another-name", f"cp {KEY} /var/lib/notes", "static.private-key", "/var/lib/notes"),
+    plant("key-of-root", f"cp {KEY} /root/notes", "static.private-key", "/root/notes"),
+    plant("key-in-an-archive", f"tar --create --gzip --file /usr/share/data.tgz {KEY}",
           "static.private-key", "/usr/share/data.tgz"),
 )  # fmt: skip
 
@@ -112,5 +112,5 @@ IN_A_SIF = (
 def lines(fault: Planted) -> str:
     """What is built on the good image; a file that a layer has to have and that the next one removes."""
     removed = "COPY netrc /root/.netrc\nRUN rm /root/.netrc\n" if fault.red == "ledger.credentials" else ""
-    key = f"COPY key {KEY}\n" if "key-" in fault.name else ""
-    return f"FROM good\n{removed}{key}RUN {fault.command}\n"
+    key = f"--mount=type=bind,source=key,target={KEY} " if "key-" in fault.name else ""
+    return f"FROM good\n{removed}RUN {key}{fault.command}\n"
