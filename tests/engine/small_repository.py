@@ -76,7 +76,7 @@ def _cut_down(folder: Path) -> None:
     _change(folder / "stackwright" / "phases.py", r"(?<=BUILD_NEEDS = )25(?= \* 10\*\*9)", "1")
     for path in (folder / "tests" / "images").glob("test_*.py"):
         path.unlink()
-    (folder / "tests" / "images" / "test_small.py").write_text(IMAGE_TEST)
+    (folder / "tests" / "images" / "test_witness.py").write_text(IMAGE_TEST)
 
 
 def _change(path: Path, pattern: str, new: str) -> None:

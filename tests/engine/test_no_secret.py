@@ -204,7 +204,8 @@ def test_all_that_it_leaves_was_looked_into(night: Night, begins: str, holds: by
     [
         ("cp /etc/pip.conf /toolchain", "registry/", "token of the index"),
         ("cp /run/secrets/ca /toolchain", "registry/", "authority"),
-        ("cat /etc/pip.conf", f"out/{ROW}/", "token of the index"),
+        # In an address it would be redacted; alone it has no shape that tells it.
+        ("tr :@ '  ' < /etc/pip.conf", f"out/{ROW}/", "token of the index"),
     ],
     ids=["layer", "authority", "log"],
 )
