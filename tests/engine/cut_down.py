@@ -1,4 +1,7 @@
-"""A row that builds in a minute: few packages, and a wheel that stands for Horovod and PyTorch."""
+"""A row that builds in a minute: few packages, and a wheel that stands for Horovod and PyTorch.
+
+The stand-ins have no servers to attack and nothing that compiles: those two probes answer nothing here.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,15 @@ BUILD_SCRIPT = """\
 set -euo pipefail
 [ -e "$SOURCE" ] && [ -d /opt/stack/lib ] && command -v patch > /dev/null
 "$PYTHON" - "$OUT" <<'WHEEL'
-import os, sys, zipfile
+import _ctypes, os, pathlib, sys, zipfile
 os.makedirs(sys.argv[1])
 info = "horovod-0.28.1.dist-info"
 answers = ("mpi", "gloo", "nccl", "cuda")
 files = {
     "horovod/__init__.py": "",
-    "horovod/torch/__init__.py": "".join("def %s_built(): return True\\n" % name for name in answers),
+    "horovod/torch/__init__.py": "".join("def %s_built(): return True\\n" % name for name in answers)
+    + "def init(): pass\\n",
+    "horovod/torch/mpi_lib_v2.so": pathlib.Path(_ctypes.__file__).read_bytes(),
     info + "/METADATA": "Metadata-Version: 2.1\\nName: horovod\\nVersion: 0.28.1\\n",
     info + "/WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
     "torch/__init__.py": "__version__ = '2.6.0'\\ndef compiled_with_cxx11_abi(): return True\\n",
@@ -40,8 +45,11 @@ with zipfile.ZipFile(sys.argv[1] + "/horovod-0.28.1-py3-none-any.whl", "w") as w
     wheel.writestr(zipfile.ZipInfo(record), "".join(name + ",,\\n" for name in [*files, record]))
 WHEEL
 """
-SMALL = replace(SOURCES, build_script=BUILD_SCRIPT.encode())
-WITHOUT_NCCL = replace(SOURCES, build_script=BUILD_SCRIPT.replace('"nccl", ', "").encode())
+NO_ANSWER = b"import pathlib, sys\npathlib.Path(sys.argv[1]).write_text('{}')\n"
+STANDS_IN = {"probes/attack.py": NO_ANSWER, "probes/compile.py": NO_ANSWER}
+BESIDE = tuple((name, STANDS_IN.get(name, content)) for name, content in SOURCES.beside)
+SMALL = replace(SOURCES, build_script=BUILD_SCRIPT.encode(), beside=BESIDE)
+WITHOUT_NCCL = replace(SMALL, build_script=BUILD_SCRIPT.replace('"nccl", ', "").encode())
 
 
 def row() -> Stack:
