@@ -49,7 +49,7 @@ def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None =
         "owners": dict(told.owners),
         "problems": {kind: every[:MOST] for kind, every in problems.items()},
         "counts": {kind: len(every) for kind, every in problems.items()},
-        "parts": [*map(list, told.parts.items())],  # {"package passwd": …} would be taken for a password
+        "parts": sorted(map(list, told.parts.items())),  # {"package passwd": …} would be taken for a password
         "credentials": [
             {"kind": kind, "path": one.path, "layer": one.layer}
             for one in found

@@ -35,8 +35,8 @@ INSIDE = re.compile(r"/opt/stack/lib/python[0-9.]+/site-packages/([^/]+)(?:/([^/
 
 def document(tree: Tree, keys: Collection[str]) -> dict[str, Any]:
     """``keys`` are the paths of files with a private key in them."""
-    files = [entry for entry in tree.entries.values() if entry.kind is Kind.FILE]
-    names = [(path, posixpath.basename(path)) for path in tree.entries]
+    files = [tree.entries[path] for path in sorted(tree.entries) if tree.entries[path].kind is Kind.FILE]
+    names = [(path, posixpath.basename(path)) for path in sorted(tree.entries)]
     libraries = (path for path, name in names if CUDA_LIBRARY.fullmatch(name))
     return {
         "outside": True,
@@ -84,8 +84,8 @@ def _authorities(tree: Tree) -> dict[str, Any]:
         "known": len(known),
         "extra": sorted(set(inside) - known),
         "local": [
-            path for path, one in tree.entries.items()
-            if path.startswith("/usr/local/share/ca-certificates/") and one.kind is Kind.FILE
+            path for path in sorted(tree.entries)
+            if path.startswith("/usr/local/share/ca-certificates/") and tree.entries[path].kind is Kind.FILE
         ],
         "sha256": hashlib.sha256("".join(inside).encode()).hexdigest(),
     }  # fmt: skip
