@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Map
 
     probed = probe_image(
         row.stack, world="sif", execute=execute, probes=project.root / "probes", folder=facts,
-        labels=labels, scripts=scripts, not_run=not_run, outside=_outside(row, sif, means),
+        labels=labels, scripts=scripts, not_run=not_run, outside=partial(_outside, row, sif, means),
     )  # fmt: skip
     check = agreement(
         means.runner, row.stack, tests=project.root / "tests" / "images", facts=facts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,10 @@ def row_of(planned: Planned, world: str) -> Row:
     return Row(gcc=gcc, world=world, files={SSHD[1]: hashlib.sha256(content).hexdigest()})
 
 
-def of_image(docker: Docker, image: str, site: Site, row: Row) -> tuple[Mapping[str, Any], Documents]:
-    """What is left of the site in the layers, and the documents. EngineError where it cannot be read."""
+def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:
+    """Raise EngineError where a layer cannot be read."""
     read = leftovers.read(docker, image, site)
-    return read.layers, documents(read.reads, row)
+    return replace(documents(read.reads, row), layers=read.layers)
 
 
 def of_sif(

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,6 @@ def _probe_docker(job: Job, current: Record) -> Record:
         )  # fmt: skip
         return engine.run(job.docker, container, timeout=timeout)
 
-    layers, outside = of_image(job.docker, job.reference, job.site, row_of(job.row, "docker"))
     probed = probe_image(
         job.row.stack,
         world="docker",
@@ -207,8 +207,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         folder=job.folder / "facts" / "docker",
         image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
-        layers=layers,
-        outside=outside,
+        outside=partial(of_image, job.docker, job.reference, job.site, row_of(job.row, "docker")),
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
@@ -244,7 +243,8 @@ def _probe_sif(job: Job, current: Record) -> Record:
         folder=job.folder / "facts" / "sif",
         labels=labels,
         scripts=scripts,
-        outside=of_sif(
+        outside=partial(
+            of_sif,
             sif,
             job.site,
             row_of(job.row, "sif"),

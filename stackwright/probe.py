@@ -10,8 +10,10 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,35 +66,37 @@ def probe_image(
     folder: Path,
     image: Mapping[str, Any] | None = None,
     history: Sequence[str] | None = None,
-    layers: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
     scripts: Mapping[str, Any] | None = None,
-    outside: Documents | None = None,
+    outside: Callable[[], Documents] | None = None,
     gpus: int = 0,
     not_run: Mapping[Tier, str],
 ) -> Probed:
     """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
 
-    Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image,
-    ``layers`` what ``leftovers.read`` found in them. SIF: ``labels`` are those of the file, ``scripts`` what
-    it runs at its start (``convert.scripts``). ``outside``: what was read of the files; where that could not
-    be, the image's own Python is asked. ``gpus`` is how many the container is given; with none the caller
-    says in ``not_run`` why the GPU tier did not run. Facts hold no credential: it is named, and gone.
+    Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image. SIF:
+    ``labels`` are those of the file, ``scripts`` what it runs at its start (``convert.scripts``). ``outside``
+    reads the files from outside while the probes run; where it cannot, the image's own Python is asked.
+    ``gpus`` is how many the container is given; with none the caller says in ``not_run`` why the GPU tier
+    did not run. Facts hold no credential: it is named, and gone.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         fresh.chmod(0o777)  # the image's user is not ours
-        asked: list[tuple[str | None, Sequence[str]]] = [(None, words(stack, gpus, not_run))]
-        if outside is None or outside.files is None:  # as root, because keys are what others may not read
-            asked.insert(0, ("0", ("files",)))
-        errors = _run(execute, probes, fresh, asked)
+        run = partial(_run, execute, probes, fresh)
+        with ThreadPoolExecutor(1) as reader:
+            reading = reader.submit(outside) if outside else None
+            errors = run(None, words(stack, gpus, not_run))
+            read = reading.result() if reading else None
+        if read is None or read.files is None:  # as root, because keys are what others may not read
+            errors = (*run("0", ("files",)), *errors)
         told = None if history is None else {"lines": list(history)}
         of_image = {"image": image, "history": told, "labels": labels, "scripts": scripts}
         found = _credentials(of_image, _read(fresh / "system.json"))
-        documents = {**of_image, "layers": layers, "credentials": found}
-        if outside is not None:
-            documents |= {"ledger": outside.ledger, "files": outside.files}
+        documents = {**of_image, "credentials": found}
+        if read is not None:
+            documents |= {"ledger": read.ledger, "files": read.files, "layers": read.layers}
         for name, document in documents.items():
             if document is not None:
                 (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
@@ -136,22 +140,20 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
 
 
 def _run(
-    execute: Execute, probes: Path, fresh: Path, asked: Sequence[tuple[str | None, Sequence[str]]]
-) -> list[str]:
-    """What went wrong. The folders have another name in each run: no code in the image can know them."""
+    execute: Execute, probes: Path, fresh: Path, user: str | None, asked: Sequence[str]
+) -> tuple[str, ...]:
+    """Return what went wrong. The folders are named anew in each run: no code in the image can know them."""
     probes_at, facts_at = (f"/{secrets.token_hex(8)}" for _ in range(2))
     mounts = (
         Mount(source=probes.resolve(), target=probes_at),
         Mount(source=fresh.resolve(), target=facts_at, read_only=False),
     )
-    errors = []
-    for user, some in asked:
-        argv = [PYTHON, "-B", f"{probes_at}/run.py", facts_at, *some]
-        done = execute(argv, mounts=mounts, timeout=TIMEOUT, user=user)
-        if not done.ok:
-            last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            errors.append(" ".join([f"the probes ended with code {done.returncode}", *last]))
-    return errors
+    argv = [PYTHON, "-B", f"{probes_at}/run.py", facts_at, *asked]
+    done = execute(argv, mounts=mounts, timeout=TIMEOUT, user=user)
+    if done.ok:
+        return ()
+    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+    return (" ".join([f"the probes ended with code {done.returncode}", *last]),)
 
 
 def gather(folder: Path) -> dict[str, Any]:

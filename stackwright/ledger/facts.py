@@ -25,10 +25,11 @@ COMPARED = frozenset({"package", "wheel", "byte-code", "alternative"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """By the names of the facts: ``ledger`` and ``files``. None: nothing was read from outside."""
+    """By the names of the facts. None: not read from outside; ``layers`` are of the engine's images alone."""
 
     ledger: Mapping[str, Any]
     files: Mapping[str, Any] | None = None
+    layers: Mapping[str, Any] | None = None
 
 
 def not_read(reason: str) -> Documents:

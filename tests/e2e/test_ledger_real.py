@@ -89,13 +89,13 @@ def unnamed(found: Documents) -> list[tuple[str, str]]:
 def test_the_image_itself_has_no_problem(
     docker: Docker, runner: Runner, row: project.Planned, image: str
 ) -> None:
-    found = outside.of_image(docker, image, host.site(runner), outside.row_of(row, "docker"))[1]
+    found = outside.of_image(docker, image, host.site(runner), outside.row_of(row, "docker"))
     assert found.ledger["problems"] == {}
     assert found.ledger["credentials"] == []
 
 
 def test_each_fault_is_named(docker: Docker, runner: Runner, row: project.Planned, planted: str) -> None:
-    found = outside.of_image(docker, planted, host.site(runner), outside.row_of(row, "docker"))[1]
+    found = outside.of_image(docker, planted, host.site(runner), outside.row_of(row, "docker"))
     assert unnamed(found) == []
     assert found.files is not None
     assert [key["path"] for key in found.files["private_keys"]] == sorted(KEYS)

@@ -41,7 +41,7 @@ class Built:
     row: Row
 
     def of_image(self, name: str) -> Documents:
-        return outside.of_image(self.docker, harness.reference(name), SITE, self.row)[1]
+        return outside.of_image(self.docker, harness.reference(name), SITE, self.row)
 
 
 def judged(stack: Stack, documents: Documents) -> dict[str, Finding]:

@@ -231,7 +231,8 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
     probed = probe_image(
         ROW, world="docker", execute=execute, probes=Path("probes"), folder=tmp_path / "facts", image=image,
         history=[f"ENV DB_PASSWORD={SECRET}", f"RUN |1 TOKEN={SECRET} /bin/sh -c true"],
-        layers=facts["layers"], not_run={Tier.GPU: "no device"}, outside=Documents(ledger=facts["ledger"]),
+        not_run={Tier.GPU: "no device"},
+        outside=lambda: Documents(ledger=facts["ledger"], layers=facts["layers"]),
     )  # fmt: skip
     return probed, tmp_path / "facts"
 

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -218,7 +219,9 @@ def probe(
             stack, world="docker", execute=execute, probes=PROBES, folder=folder, not_run=NOT_RUN,
             image=engine.inspect(docker, image),
             history=[layer.created_by for layer in engine.layers(docker, image)],
-            layers=leftovers.facts(docker, image, SITE), outside=not_read("the stand-ins are of no wheel"),
+            outside=lambda: replace(
+                not_read("the stand-ins are of no wheel"), layers=leftovers.facts(docker, image, SITE)
+            ),
         ).verdict  # fmt: skip
 
 
