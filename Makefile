@@ -43,9 +43,9 @@ nodes: env engine
 	$(PYTHON) -m pytest tests/nodes
 
 # Every accepted combination locks, imports and compiles: hours and much disk the first time, and later what
-# changed. Answers are kept below out/accepted; `python -m stackwright.accepted --help` says what else it does.
+# changed. Answers are kept below out/accepted; `python -m stackwright.audit.accepted --help` says what else it does.
 accepted: env
-	$(PYTHON) -m stackwright.accepted --every --minutes 300 --report out/accepted/accepted.md
+	$(PYTHON) -m stackwright.audit.accepted --every --minutes 300 --report out/accepted/accepted.md
 
 # Moves the pins of the tools themselves; the diff of requirements.txt is what a reviewer reads.
 lock-tools: env

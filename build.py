@@ -14,6 +14,6 @@ if Path(sys.prefix).resolve() != ENVIRONMENT.resolve():  # either may be a link
         sys.exit("build.py: the Python environment is not there\n  next: make env")
     os.execv(PYTHON, [str(PYTHON), str(ROOT / "build.py"), *sys.argv[1:]])  # noqa: S606 (its own interpreter)
 
-from stackwright.cli import main  # noqa: E402 (only the environment has what it imports)
+from stackwright.cli.main import main  # noqa: E402 (only the environment has what it imports)
 
 main()

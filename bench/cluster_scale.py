@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from stackwright.ci.minutes import STEP  # noqa: E402 (found only now where this file is the program)
-from stackwright.errors import StackwrightError  # noqa: E402
-from stackwright.record import Phase, Record, load  # noqa: E402
+from stackwright.core.errors import StackwrightError  # noqa: E402
+from stackwright.nightly.ci.estimates import STEP  # noqa: E402 (found only now where this file is the program)
+from stackwright.records.files import Phase, Record, load  # noqa: E402
 
 GB = 1e9
 GBIT = 1e9 / 8

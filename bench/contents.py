@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from stackwright.core.errors import EngineError
 from stackwright.engines.apptainer import IMAGE
 from stackwright.engines.docker import Docker
-from stackwright.engines.sif import root_offset
-from stackwright.errors import EngineError
+from stackwright.engines.sif.layout import root_offset
 
 START_OF_DATA = b"# START OF DATA - DO NOT MODIFY\n"
 CHUNK = 2**20

@@ -31,14 +31,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import contents
 from bench.scaling import host_class
-from stackwright import convert, host
-from stackwright.compression import DEFAULT, Compression, compression
+from stackwright.build.sif import convert
+from stackwright.core.errors import ConvertError, EngineError, StackwrightError
+from stackwright.core.model.compression import DEFAULT, Compression, compression
 from stackwright.engines import apptainer, docker
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.engines.squash import Way
-from stackwright.errors import ConvertError, EngineError, StackwrightError
-from stackwright.runner import Runner
+from stackwright.engines.sif.squashfs import Way
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings as host
 
 APPTAINERS = "docker save, apptainer build"
 OURS = (Way.MOUNTED, Way.LAYERS, Way.STREAM)

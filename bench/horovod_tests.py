@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 CHANGES = Path(__file__).resolve().parent.parent / "tests" / "patches" / "horovod-tests.diff"
 

@@ -30,14 +30,14 @@ from rich.console import Console
 from rows import ROOT
 from test_nightly_unchanged import generated, proven
 
-from stackwright import host
-from stackwright.model import Lock
+from stackwright.core.model.row import Lock
+from stackwright.host.project import Project, cells
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site import settings
 from stackwright.nightly import night, tags
-from stackwright.nightly.morning import State
+from stackwright.nightly.compare import State
 from stackwright.nightly.night import Order
 from stackwright.nightly.upstream import Upstream, fresh_locks
-from stackwright.project import Project, cells
-from stackwright.runner import Completed, Runner
 
 ALLOWED = {"shipped": 5.0, "1,000 rows": 10.0}
 """Seconds: nobody waits for a night that has nothing to do."""
@@ -63,7 +63,7 @@ class Counting(Runner):
 
 
 def asking(project: Project, runner: Runner) -> Upstream:
-    site = host.site(runner)
+    site = settings.site(runner)
     return Upstream(
         site=site, runner=runner, kept=project.out / "cache", digest=partial(tags.digest, site), same_night=0
     )
@@ -94,7 +94,7 @@ def one_night(project: Project, *, locked: bool) -> tuple[float, Counter[str]]:
 def starting() -> float:
     """Seconds until Python has what the command needs; all nights here share it."""
     start = time.perf_counter()
-    words = "import stackwright.cli_nightly, stackwright.nightly.night, stackwright.nightly.tags"
+    words = "import stackwright.cli.commands.nightly, stackwright.nightly.night, stackwright.nightly.tags"
     subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=True)
     return time.perf_counter() - start
 
@@ -116,7 +116,7 @@ def measure(name: str, project: Project, *, locked: bool) -> bool:
 
 
 def main() -> None:
-    os.environ.setdefault(*host.RESOLVER)  # as the command does
+    os.environ.setdefault(*settings.RESOLVER)  # as the command does
     with tempfile.TemporaryDirectory() as name:
         folder, good = Path(name), True
         thousand = generated(folder)

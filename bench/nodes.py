@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from stackwright import launch, render
-from stackwright.checks import collective
+from stackwright.core.checks.tables import collective
+from stackwright.core.errors import EngineError
+from stackwright.core.launch import launchers
+from stackwright.core.model.row import Stack
+from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
-from stackwright.errors import EngineError
-from stackwright.model import Stack
-from stackwright.project import Planned
-from stackwright.runner import Completed, Runner
+from stackwright.host.project import Planned
+from stackwright.host.runner import Completed, Runner
 
 ROOT = Path(__file__).resolve().parent.parent
 USER = 1000
@@ -52,7 +53,7 @@ class Nodes:
     """``containers`` of the stack's image are up, one for each of ``hosts``."""
 
     stack: Stack
-    target: launch.Target
+    target: launchers.Target
     docker: Docker
     runner: Runner
     containers: tuple[str, ...]
@@ -70,9 +71,9 @@ class Nodes:
     def launch(self, launcher: str, command: Sequence[str], *, nodes: int, per_node: int) -> Completed:
         """The line of this launcher, in a shell, as a person would paste it."""
         hosts = ",".join(f"{host}:{per_node}" for host in self.hosts[:nodes])
-        site = launch.site(hosts_text=hosts, interface=INTERFACE, ssh_key=KEY)
-        made = launch.LAUNCHERS[launcher].make(self.target, site, tuple(command))
-        return self.run("bash", "-c", launch.script(made))
+        site = launchers.site(hosts_text=hosts, interface=INTERFACE, ssh_key=KEY)
+        made = launchers.LAUNCHERS[launcher].make(self.target, site, tuple(command))
+        return self.run("bash", "-c", launchers.script(made))
 
     def python(self, framework: str, *words: str) -> tuple[str, ...]:
         """The command that runs the image's Python; MXNet does not load without a driver, and is lent one."""
@@ -93,7 +94,7 @@ def up(runner: Runner, row: Planned, folder: Path, *mounts: Mount) -> Iterator[N
     where the row's image is not there.
     """
     docker, tag = engine.find(runner), uuid4().hex[:8]
-    image = render.reference(row.recipe)
+    image = dockerfile.reference(row.recipe)
     if not engine.image_exists(docker, image):
         raise EngineError(f"{image} is not there", hint=f"./build.py build {row.stack.id}")
     network, containers = f"nodes-{tag}", tuple(f"node-{host}-{tag}" for host in HOSTS)
@@ -113,10 +114,10 @@ def up(runner: Runner, row: Planned, folder: Path, *mounts: Mount) -> Iterator[N
                 "run", "--detach", "--label", f"{engine.MADE_BY_US}={os.getpid()}", "--name", container,
                 "--hostname", host, "--network", network, "--network-alias", host, "--shm-size", "1g",
                 "--env", f"AUTHORIZED_KEYS={KEY}.pub",
-                *options, image, "sshd-as-user", str(launch.SSH_PORT),
+                *options, image, "sshd-as-user", str(launchers.SSH_PORT),
             ))  # fmt: skip
         yield Nodes(
-            stack=row.stack, target=launch.Target.of(row.stack, image), docker=docker, runner=runner,
+            stack=row.stack, target=launchers.Target.of(row.stack, image), docker=docker, runner=runner,
             containers=containers, hosts=HOSTS,
         )  # fmt: skip
     finally:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from stackwright.rules.cell import CELL_RULES, first_clash
-from stackwright.sweep import of_tables, sweep
+from stackwright.core.resolve.sweep import of_tables, sweep
+from stackwright.core.rules.table import CELL_RULES, first_clash
 
 SAMPLE = 20_000
 

@@ -24,9 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import nodes
-from stackwright import project
-from stackwright.errors import EngineError, StackwrightError, UsageError
-from stackwright.runner import Runner
+from stackwright.core.errors import EngineError, StackwrightError, UsageError
+from stackwright.host import project
+from stackwright.host.runner import Runner
 
 CONFIGURATIONS = ((1, 1), (1, 2), (2, 1), (2, 2))
 """Nodes, and ranks of each."""

@@ -9,7 +9,7 @@ set -euo pipefail
 
 readonly OLDEST_SERVER=23       # the first engine whose BuildKit has COPY --link and cache mounts by default
 readonly WAIT_SECONDS=90
-readonly NO_ENGINE=6            # EngineError.exit_code of stackwright/errors.py
+readonly NO_ENGINE=6            # EngineError.exit_code of stackwright/core/errors.py
 readonly DAEMON_JSON=${STACKWRIGHT_DAEMON_JSON:-/etc/docker/daemon.json}
 readonly SOCKET=unix:///var/run/docker.sock
 readonly PID_FILE=${STACKWRIGHT_DOCKER_PIDFILE:-/var/run/docker.pid}

@@ -7,7 +7,7 @@
 #   describe writes what is in the skeleton's to added.pf, and nothing else
 #   mounted  the engine shows the image at /image
 #   layers   LAYERS (overlayfs' lowerdir, the uppermost layer first) in the folder LAYERS_FOLDER; needs root
-#   stream   the named pipe "stream" brings a tar of all (stackwright/engines/stream.py)
+#   stream   the named pipe "stream" brings a tar of all (stackwright/engines/sif/tar_stream.py)
 #
 # It runs in the folder of these files: in a container, or where squashfs-tools 4.6 or later is installed.
 set -euf

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from stackwright.compression import DEFAULT, Compression
+from stackwright.core.errors import ConvertError, EngineError
+from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.engines import docker as engine
-from stackwright.engines import made
+from stackwright.engines import tool_image
 from stackwright.engines.docker import Docker, Mount
 from stackwright.engines.gpu import GpuAccess
-from stackwright.engines.made import last_line
-from stackwright.engines.sif import require_whole
-from stackwright.errors import ConvertError, EngineError
-from stackwright.runner import Completed, Runner
+from stackwright.engines.sif.layout import require_whole
+from stackwright.engines.tool_image import last_line
+from stackwright.host.runner import Completed, Runner
 
 SHIM = Path(__file__).resolve().parents[2] / "scripts" / "apptainer"
 SUITE = "sid"
@@ -203,8 +203,8 @@ def find(
 
 def ensure(runner: Runner, docker: Docker, *, mirror: str | None = None) -> str:
     """The name of the image, made if it is not there."""
-    wanted = made.MadeImage(name=IMAGE, purpose="apptainer", suite=SUITE, packages=PACKAGES)
-    made.ensure(wanted, runner, docker, mirror=mirror)
+    wanted = tool_image.MadeImage(name=IMAGE, purpose="apptainer", suite=SUITE, packages=PACKAGES)
+    tool_image.ensure(wanted, runner, docker, mirror=mirror)
     return IMAGE
 
 

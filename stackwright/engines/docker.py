@@ -20,11 +20,11 @@ from docker.models.containers import Container
 from docker.types import LogConfig
 from docker.types import Mount as SdkMount
 
-from stackwright import owners
+from stackwright.core.errors import EngineError
 from stackwright.engines.gpu import GpuAccess
-from stackwright.errors import EngineError
-from stackwright.host import docker_program
-from stackwright.runner import Completed, Runner
+from stackwright.host import owners
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site.settings import docker_program
 
 OLDEST = 23
 """The first release whose BuildKit is the default builder and has ``COPY --link``."""
@@ -38,7 +38,7 @@ MADE_BY_US = "org.stackwright.pid"
 NAMESPACE = "org.stackwright.pid-namespace"
 """Label of our containers: where that number names a process. In another namespace it names another one."""
 
-PROJECT = "org.stackwright.project"
+PROJECT = "org.stackwright.host.project"
 """Label of our containers: the project that it works for (owners.py)."""
 
 BRING_UP = "make engine, or scripts/engine.sh"

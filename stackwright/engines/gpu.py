@@ -19,7 +19,7 @@ from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
 from docker.types import DeviceRequest
 
-from stackwright.runner import Completed, Runner
+from stackwright.host.runner import Completed, Runner
 
 if TYPE_CHECKING:
     from stackwright.engines.docker import Docker

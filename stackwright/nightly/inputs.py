@@ -10,10 +10,11 @@ from enum import StrEnum
 
 from jinja2 import meta
 
-from stackwright import lock, record
-from stackwright.model import Cell, Lock
-from stackwright.project import Planned
-from stackwright.render import Sources, declared, environment, values
+from stackwright.core.model.row import Cell, Lock
+from stackwright.core.render.dockerfile import Sources, declared, environment, values
+from stackwright.core.resolve import lockfile
+from stackwright.host.project import Planned
+from stackwright.records import files as record
 
 
 class Kind(StrEnum):
@@ -135,7 +136,7 @@ def _of_lock(found: Lock) -> Iterator[tuple[Kind, str, str]]:
         yield Kind.PACKAGE, package.name, package.version
     for package in found.toolchain:
         yield Kind.COMPILER, package.name, package.version
-    pins = lock.pins(found) + lock.toolchain_pins(found)
+    pins = lockfile.pins(found) + lockfile.toolchain_pins(found)
     yield Kind.FILES, "hashes", hashlib.sha256(pins.encode()).hexdigest()
 
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stackwright import history, history_nights
-from stackwright.causes import known_cause
-from stackwright.errors import BuildError, InternalError, NodesError, StackwrightError, VerdictError
-from stackwright.history import Build
-from stackwright.history_nights import LastNight
-from stackwright.model import Cell, Lock, Rejection
-from stackwright.nightly.inputs import UPSTREAM, Change, Input, changes, declared_only, of_lock
-from stackwright.nightly.morning import (
+from stackwright.build.row import checks_digest
+from stackwright.core.errors import BuildError, InternalError, NodesError, StackwrightError, VerdictError
+from stackwright.core.facts.build_failures import known_cause
+from stackwright.core.model.row import Cell, Lock, Rejection
+from stackwright.host.project import Plan, Planned, Project
+from stackwright.nightly.compare import (
     Failure,
     Margins,
     Pushed,
@@ -24,10 +22,12 @@ from stackwright.nightly.morning import (
     stages,
     why_to_work,
 )
+from stackwright.nightly.inputs import UPSTREAM, Change, Input, changes, declared_only, of_lock
 from stackwright.nightly.upstream import Answers
-from stackwright.pipeline import checks_digest
-from stackwright.project import Plan, Planned, Project
-from stackwright.record import Phase
+from stackwright.records.files import Phase
+from stackwright.records.history import builds, nights
+from stackwright.records.history.builds import Build
+from stackwright.records.history.nights import LastNight
 
 MOST_CHECKS = 3
 """So many failed checks are told in the reason; the record has all."""
@@ -115,7 +115,7 @@ def _impossible(seen: Seen, found: Rejection) -> RowNight:
 
 def _worked(seen: Seen, planned: Planned) -> RowNight:
     row, key = planned.stack.id, planned.recipe.key
-    old = history.build(seen.db, seen.compared[row])
+    old = builds.build(seen.db, seen.compared[row])
     why = why_to_work(
         old, key, checks=checks_digest(seen.project.root), worlds=worlds(seen.phases),
         sif=Phase.SIF in seen.phases,
@@ -125,7 +125,7 @@ def _worked(seen: Seen, planned: Planned) -> RowNight:
         row=row, state=State.UNCHANGED, why=why, key=key, lock=planned.stack.lock.sha256,
         baseline=seen.compared[row], changes=changed,
     )  # fmt: skip
-    new = history.complete(seen.db, row, key)
+    new = builds.complete(seen.db, row, key)
     if row in seen.failed or new is None:
         error = seen.failed.get(row) or InternalError("it was worked on, and left no complete record")
         failure = _failure(seen, planned, error)
@@ -166,16 +166,16 @@ def worlds(phases: Sequence[Phase]) -> tuple[str, ...]:
 
 
 def _changes(seen: Seen, row: str, key: str) -> tuple[Change, ...]:
-    return changes(_inputs_before(seen, row), history_nights.inputs_of(seen.db, key))
+    return changes(_inputs_before(seen, row), nights.inputs_of(seen.db, key))
 
 
 def _inputs_before(seen: Seen, row: str) -> tuple[Input, ...]:
     """Of the build that the row is compared with: noted by a night, or else what its record declares."""
-    old = history.build(seen.db, seen.compared[row])
+    old = builds.build(seen.db, seen.compared[row])
     if old is None:
         return ()
-    noted = history_nights.inputs_of(seen.db, old.key)
-    return noted or declared_only(history.declared(seen.db, old.id).items())
+    noted = nights.inputs_of(seen.db, old.key)
+    return noted or declared_only(builds.declared(seen.db, old.id).items())
 
 
 # -- failures --------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _inputs_before(seen: Seen, row: str) -> tuple[Input, ...]:
 
 def _failure(seen: Seen, planned: Planned, error: StackwrightError) -> Failure:
     """A build's log is searched once more: the error is for a person, and the cause is wanted by name."""
-    phase = history.last_phase(seen.db, planned.stack.id, planned.recipe.key)
+    phase = builds.last_phase(seen.db, planned.stack.id, planned.recipe.key)
     log = seen.project.folder(planned.recipe) / "build.log"
     built = isinstance(error, BuildError) and log.exists()
     cause = known_cause(_lines(log)) if built else None

@@ -13,21 +13,24 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stackwright import history, history_nights, lock, session
-from stackwright.errors import InternalError, LockError, RecordError, StackwrightError
-from stackwright.files import held, replace_file
-from stackwright.history import Build
-from stackwright.history_nights import Run
-from stackwright.model import Cell, Lock, Rejection
+from stackwright.build import rows as session
+from stackwright.build.row import checks_digest
+from stackwright.core.errors import InternalError, LockError, RecordError, StackwrightError
+from stackwright.core.model.row import Cell, Lock, Rejection
+from stackwright.core.resolve import lockfile
+from stackwright.host.files import held, replace_file
+from stackwright.host.project import Plan, Planned, Project, plan, sources
+from stackwright.host.runner import Runner
 from stackwright.nightly import judge
+from stackwright.nightly.compare import Margins, Morning, Pushed, State, why_to_work
 from stackwright.nightly.inputs import inputs
 from stackwright.nightly.judge import Seen
-from stackwright.nightly.morning import Margins, Morning, Pushed, State, why_to_work
 from stackwright.nightly.upstream import Answers
-from stackwright.pipeline import checks_digest
-from stackwright.project import Plan, Planned, Project, plan, sources
-from stackwright.record import Phase, utc
-from stackwright.runner import Runner
+from stackwright.records.files import Phase, utc
+from stackwright.records.history import builds as history
+from stackwright.records.history import nights
+from stackwright.records.history.builds import Build
+from stackwright.records.history.nights import Run
 
 NOT_WRITABLE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOTDIR}
@@ -123,8 +126,8 @@ def _writing(folder: Path) -> Iterator[None]:
 def _work(night: Night) -> Morning:
     db, project, order = night.db, night.project, night.order
     history.take_records(db, project.records)
-    current = history_nights.current_builds(db)
-    before = history_nights.last_night(db, project.matrix.name)
+    current = nights.current_builds(db)
+    before = nights.last_night(db, project.matrix.name)
     compared = _begin(night, current)
     answers = order.ask(order.cells)
     planned, unresolved = plan_each(project, order.cells, answers)
@@ -144,7 +147,7 @@ def _work(night: Night) -> Morning:
         run=run.id, started=run.started, finished=utc(datetime.now(UTC)), matrix=run.matrix,
         locked=run.locked, margins=run.margins, rows=(*rows, *gone),
     )  # fmt: skip
-    history_nights.finish(db, morning)
+    nights.finish(db, morning)
     if order.update_locks:
         _update_locks(night, morning, answers)
     return morning
@@ -153,8 +156,8 @@ def _work(night: Night) -> Morning:
 def _begin(night: Night, current: Mapping[str, Build]) -> dict[str, str]:
     """What each row is compared with, noted before anything is done."""
     builds = {cell.id: current[cell.id].id if cell.id in current else "" for cell in night.order.cells}
-    compared = history_nights.baselines(night.db, builds)
-    history_nights.begin(night.db, night.run, compared)
+    compared = nights.baselines(night.db, builds)
+    nights.begin(night.db, night.run, compared)
     return compared
 
 
@@ -204,16 +207,16 @@ def committed_locks(project: Project, cells: Sequence[Cell]) -> Answers:
         path = project.lock_path(cell)
         if path.exists():
             try:
-                found[cell.id] = lock.read(path)
+                found[cell.id] = lockfile.read(path)
             except LockError as error:
                 found[cell.id] = error
     return found
 
 
 def _remember_inputs(night: Night, planned: Plan) -> None:
-    known = history_nights.keys_with_inputs(night.db)
+    known = nights.keys_with_inputs(night.db)
     found, cells = sources(night.project), {cell.id: cell for cell in night.order.cells}
-    history_nights.remember_inputs(night.db, {
+    nights.remember_inputs(night.db, {
         row.recipe.key: inputs(cells[row.stack.id], row, found)
         for row in planned.rows
         if row.recipe.key not in known
@@ -243,7 +246,7 @@ def _missing(night: Night, rows: Sequence[Planned]) -> list[Planned]:
     publisher = night.order.publisher
     if publisher is None:
         return []
-    there = history_nights.published(night.db, publisher.place)
+    there = nights.published(night.db, publisher.place)
     return [row for row in rows if there.get(row.stack.id) != row.recipe.key]
 
 
@@ -274,7 +277,7 @@ def _publish(night: Night, passed: Sequence[Planned]) -> dict[str, Pushed | Stac
     pushed = publisher.pushed(wanted)
     for row, one in pushed.items():
         if isinstance(one, Pushed):
-            history_nights.remember_published(night.db, row, keys[row], one, utc(datetime.now(UTC)))
+            nights.remember_published(night.db, row, keys[row], one, utc(datetime.now(UTC)))
     history.take_records(night.db, night.project.records)  # they know the digest of the registry now
     return pushed
 

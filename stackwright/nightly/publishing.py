@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from stackwright import publish
-from stackwright.errors import GateError, StackwrightError
-from stackwright.nightly.morning import Pushed
+from stackwright.core.errors import GateError, StackwrightError
+from stackwright.host.project import Planned
+from stackwright.nightly.compare import Pushed
 from stackwright.nightly.night import Publisher
-from stackwright.project import Planned
 
 
 def publisher(host: str, base: str, make: Callable[[], publish.Publisher]) -> Publisher:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from stackwright.errors import RecordError
-from stackwright.files import replace_file
-from stackwright.nightly.morning import Morning, exit_code
+from stackwright.core.errors import RecordError
+from stackwright.host.files import replace_file
+from stackwright.nightly.compare import Morning, exit_code
 from stackwright.nightly.words import markdown, text
 
 FORMS = {"text": text, "markdown": markdown}

@@ -13,19 +13,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from stackwright import history, history_nights, lock, publish
+from stackwright import publish
+from stackwright.core.errors import EngineError, InternalError, StackwrightError, UsageError
+from stackwright.core.model.row import Cell, Lock
+from stackwright.core.resolve import lockfile
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.engines.gpu import NoGpu, look_for_gpu
-from stackwright.errors import EngineError, InternalError, StackwrightError, UsageError
-from stackwright.history_merge import merge
-from stackwright.model import Cell, Lock
+from stackwright.host.project import Planned, Project, plan
 from stackwright.nightly import judge
-from stackwright.nightly.morning import Morning, Pushed, RowNight, State, together
+from stackwright.nightly.compare import Morning, Pushed, RowNight, State, together
 from stackwright.nightly.night import Publisher
-from stackwright.project import Planned, Project, plan
-from stackwright.publish import untagged
-from stackwright.record import utc
+from stackwright.publish import by_digest
+from stackwright.records.files import utc
+from stackwright.records.history import builds, nights
+from stackwright.records.history.merge import merge
 
 HISTORY = "history.sqlite"
 GOOD = (State.REBUILT, State.UNCHANGED)
@@ -41,7 +43,7 @@ def handing_over(host: str, base: str, make: Callable[[], publish.Publisher]) ->
         by, wrong = make(), dict[str, Pushed | StackwrightError]()
         for row in rows:
             try:
-                untagged.push(by, row)
+                by_digest.push(by, row)
             except StackwrightError as error:
                 wrong[row.stack.id] = error
         return wrong
@@ -53,7 +55,7 @@ def hand_over(project: Project, morning: Morning, history_path: Path) -> None:
     """The history goes with the night, as a whole even where another night is at work by now."""
     folder = project.out / "nightly" / morning.run
     folder.mkdir(parents=True, exist_ok=True)
-    with history.opened(history_path) as db, closing(sqlite3.connect(folder / HISTORY)) as copy:
+    with builds.opened(history_path) as db, closing(sqlite3.connect(folder / HISTORY)) as copy:
         db.backup(copy)
 
 
@@ -84,9 +86,9 @@ def handed(project: Project, cells: Sequence[Cell], history_path: Path) -> Hande
         hint = "copy what ./build.py nightly --hand-over left below out to here"
         raise UsageError("no shard has handed over a night", place=str(project.out), hint=hint)
     merge(history_path, [folder / HISTORY for folder in folders])
-    with history.opened(history_path) as db:
-        history.take_records(db, project.records)
-        mornings = tuple(history_nights.morning_of(db, folder.name) for folder in folders)
+    with builds.opened(history_path) as db:
+        builds.take_records(db, project.records)
+        mornings = tuple(nights.morning_of(db, folder.name) for folder in folders)
     rows = _planned(project, cells, together(mornings))
     return Handed(project=project, history_path=history_path, mornings=mornings, rows=rows)
 
@@ -104,7 +106,7 @@ def _planned(project: Project, cells: Sequence[Cell], answer: Morning) -> tuple[
 
 def _lock(project: Project, row: RowNight) -> Lock | None:
     for path in sorted((project.out / "nightly").glob(f"*/locks/{row.row}.txt")):
-        found = lock.read(path)
+        found = lockfile.read(path)
         if found.sha256 == row.lock:
             return found
     return None
@@ -125,7 +127,7 @@ def fetch(found: Handed, by: publish.Publisher) -> tuple[tuple[Planned, ...], tu
     wrong: list[StackwrightError] = []
     for row in found.rows:
         try:
-            untagged.fetch(by, row)
+            by_digest.fetch(by, row)
         except StackwrightError as error:
             wrong.append(error)
         else:
@@ -135,11 +137,11 @@ def fetch(found: Handed, by: publish.Publisher) -> tuple[tuple[Planned, ...], tu
 
 def publish_handed(found: Handed, publisher: Publisher) -> Morning:
     """Tag those rows that may be, together; what became of each is noted in its night."""
-    with history.opened(found.history_path) as db:
-        there = history_nights.published(db, publisher.place)
+    with builds.opened(found.history_path) as db:
+        there = nights.published(db, publisher.place)
         wanted = [row for row in found.rows if there.get(row.stack.id) != row.recipe.key]
         pushed = publisher.pushed(wanted)
-        history.take_records(db, found.project.records)
+        builds.take_records(db, found.project.records)
         mornings = [_noted(db, morning, pushed) for morning in found.mornings]
     return together(mornings)
 
@@ -150,15 +152,15 @@ def whole_answer(found: Handed, cells: Sequence[Cell], *, whole: bool) -> Mornin
     ``cells`` are what the night was asked for, ``whole`` if they are all. The last shard's night notes it.
     """
     told = {row.row for row in found.answer.rows}
-    with history.opened(found.history_path) as db:
-        before = history_nights.last_night(db, found.project.matrix.name)
+    with builds.opened(found.history_path) as db:
+        before = nights.last_night(db, found.project.matrix.name)
         lost = [judge.untold(before, cell.id) for cell in cells if cell.id not in told]
         more = (*lost, *(judge.gone(before, cells) if whole else ()))
         if not more:
             return found.answer
         *others, last = found.mornings
         last = replace(last, rows=(*last.rows, *more), finished=_after(last.finished))
-        history_nights.finish(db, last)
+        nights.finish(db, last)
     return together((*others, last))
 
 
@@ -177,7 +179,7 @@ def _noted(
     )  # fmt: skip
     for row in rows:
         if isinstance(one := pushed.get(row.row), Pushed):
-            history_nights.remember_published(db, row.row, row.key, one, now)
+            nights.remember_published(db, row.row, row.key, one, now)
     morning = replace(morning, rows=rows, finished=now)
-    history_nights.finish(db, morning)
+    nights.finish(db, morning)
     return morning

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stackwright import pulled
-from stackwright.errors import PublishError, SiteError
-from stackwright.host import Site
-from stackwright.publish.registry import Access, Registry
+from stackwright.core.errors import PublishError, SiteError
+from stackwright.core.model import base_images
+from stackwright.host.site.settings import Site
+from stackwright.publish.registry.client import Access, Registry
 
 HINT = "mirrors.images of the site names a registry that has it; `none`: images are handed in (docs/site.md)"
 PATIENCE, TIMEOUT = 20.0, 20.0
@@ -17,12 +17,12 @@ def digest(site: Site, image: str) -> str:
 
     SiteError where the registry does not answer, or has no such tag.
     """
-    source = pulled.source_of(site)
+    source = base_images.source_of(site)
     access = Access(
         host=source.host, ca=source.ca, plain=source.plain, proxies=site.proxies, timeout=TIMEOUT,
         patience=PATIENCE,
     )  # fmt: skip
-    repository, tag = pulled.repository(source, image), image.rpartition(":")[2]
+    repository, tag = base_images.repository(source, image), image.rpartition(":")[2]
     try:
         found = Registry(access, lambda text: None).digest_of(repository, tag)
     except PublishError as error:

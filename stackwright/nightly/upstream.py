@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from stackwright import lock, resolve
-from stackwright.errors import InternalError, SiteError, StackwrightError
-from stackwright.host import Site
-from stackwright.locking import UV, mirror, uv_environment
-from stackwright.model import Base, Cell, Lock
-from stackwright.providers import PROVIDERS
-from stackwright.runner import Completed, Runner
+from stackwright.core.errors import InternalError, SiteError, StackwrightError
+from stackwright.core.model.row import Base, Cell, Lock
+from stackwright.core.resolve import lockfile, resolve
+from stackwright.engines.bases.table import PROVIDERS
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site.settings import Site
+from stackwright.host.upstream.lock_rows import UV, mirror, uv_environment
 
 AT_ONCE = 4
 """Questions to the index, and as many to mirror and registry, which are others' servers: uv asks for many
@@ -68,9 +68,9 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
             bases = {_state_question(cell): cell for cell in possible}
             tags = {name: name for cell in possible for name in _tagged(upstream.site, cell)}
             pins = {
-                lock.question(cell, wanted): (cell, wanted)
+                lockfile.question(cell, wanted): (cell, wanted)
                 for cell in possible
-                for wanted in (lock.requirements(cell), lock.toolchain(cell))
+                for wanted in (lockfile.requirements(cell), lockfile.toolchain(cell))
                 if wanted
             }
             asked_bases = _each(pool, bases, partial(_state, upstream))
@@ -81,11 +81,11 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
 
 
 def _state_question(cell: Cell) -> Question:
-    return cell.provider, cell.os, cell.cuda, lock.distribution_packages(cell)
+    return cell.provider, cell.os, cell.cuda, lockfile.distribution_packages(cell)
 
 
 def _state(upstream: Upstream, cell: Cell) -> Base:
-    return lock.state(cell, mirror(upstream.site, cell, upstream.kept / "mirror"))
+    return lockfile.state(cell, mirror(upstream.site, cell, upstream.kept / "mirror"))
 
 
 def _tagged(site: Site, cell: Cell) -> tuple[str, ...]:
@@ -101,12 +101,12 @@ def _lock(
     pins: Mapping[Question, Answer[Completed]],
 ) -> Lock:
     images = tuple((name, _got(digests[name], cell)) for name in _tagged(site, cell))
-    text = lock.make(
+    text = lockfile.make(
         cell,
         state=lambda cell: replace(_got(bases[_state_question(cell)], cell), images=images),
-        ask=lambda cell, wanted: _got(pins[lock.question(cell, wanted)], cell),
+        ask=lambda cell, wanted: _got(pins[lockfile.question(cell, wanted)], cell),
     )
-    return lock.parse(text, cell.id)
+    return lockfile.parse(text, cell.id)
 
 
 def _got(answer: Answer[T], cell: Cell) -> T:
@@ -147,7 +147,7 @@ def _asker(upstream: Upstream, private: Path) -> Callable[[Cell, tuple[str, ...]
         file.write(_config(index_address(upstream.runner, environment), upstream.same_night))
     environment |= {"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": ""}  # they would go before the file's
     return partial(
-        lock.compile_pins,
+        lockfile.compile_pins,
         uv=UV,
         runner=upstream.runner,
         environment=environment,

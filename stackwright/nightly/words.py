@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from stackwright.nightly.compare import Difference, Failure, Morning, RowNight, State
 from stackwright.nightly.inputs import DIGESTS, UPSTREAM, Change
-from stackwright.nightly.morning import Difference, Failure, Morning, RowNight, State
-from stackwright.standing import clean, duration, plural, size
+from stackwright.records.report.wording import clean, duration, plural, size
 
 NAMED = 20
 """So many unchanged rows are named; more are counted."""

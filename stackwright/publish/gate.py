@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from stackwright import origin
-from stackwright.found import dig
-from stackwright.labels import STACK
-from stackwright.model import FRAMEWORKS, Outcome, Tier
-from stackwright.record import Record, flatten
+from stackwright.core.checks import origin
+from stackwright.core.checks.observed import dig
+from stackwright.core.model.labels import STACK
+from stackwright.core.model.row import FRAMEWORKS, Outcome, Tier
+from stackwright.records.files import Record, flatten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

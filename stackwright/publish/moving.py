@@ -18,11 +18,11 @@ from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
-from stackwright import host
-from stackwright.atomic import publish
-from stackwright.errors import InternalError, PublishError, StackwrightError
-from stackwright.files import held
-from stackwright.publish.registry import Access, Manifest, Registry
+from stackwright.core.errors import InternalError, PublishError, StackwrightError
+from stackwright.host.atomic import publish
+from stackwright.host.files import held
+from stackwright.host.site import settings
+from stackwright.publish.registry.client import Access, Manifest, Registry
 
 JOURNAL, LOCK = "moving.json", ".moving.lock"
 PROGRAM = "import stackwright.publish.moving as moving; moving.main()"
@@ -150,7 +150,7 @@ def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> b
 def _read(path: Path) -> Journal:
     try:
         journal = _ADAPTER.validate_json(path.read_bytes())
-        return replace(journal, access=replace(journal.access, proxies=host.proxies()))
+        return replace(journal, access=replace(journal.access, proxies=settings.proxies()))
     except ValidationError as error:
         hint = "look at the moving tags of the registry, remove the file, and publish again"
         cause = f"not a journal of tags: {error.errors(include_url=False)[0]['msg']}"

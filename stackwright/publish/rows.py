@@ -10,22 +10,23 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from stackwright import record
-from stackwright.build import row_lock
+from stackwright.build.row import checks_digest
+from stackwright.build.solve import row_lock
+from stackwright.core.errors import GateError, PublishError, StackwrightError
+from stackwright.core.model.matrix import Publish
+from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.engines.oci import Tool
-from stackwright.errors import GateError, PublishError, StackwrightError
-from stackwright.matrix import Publish
-from stackwright.model import Tier
-from stackwright.pipeline import checks_digest
-from stackwright.project import Planned, Project, cells
-from stackwright.publish import before, gate, layout, moving, tags, whole
-from stackwright.publish.layout import Layout
-from stackwright.publish.registry import Manifest, Registry
+from stackwright.engines.oci_tools import Tool
+from stackwright.host.project import Planned, Project, cells
+from stackwright.host.runner import Runner
+from stackwright.publish import gate, moving, packing, set_index, tags
+from stackwright.publish import published_now as before
+from stackwright.publish.packing import Layout
+from stackwright.publish.registry.client import Manifest, Registry
 from stackwright.publish.tags import Named
-from stackwright.record import Record
-from stackwright.runner import Runner
+from stackwright.records import files as record
+from stackwright.records.files import Record
 
 PACKING = "packing-"
 """How a folder begins in which an image is packed."""
@@ -205,7 +206,7 @@ def _image(by: Publisher, row: Planned, known: Record) -> Published:
         hint = "build.py run builds and proves it again"
         raise PublishError("the image that was proven is not in the engine", place=row.stack.id, hint=hint)
     with tempfile.TemporaryDirectory(prefix=PACKING, dir=by.folder) as folder:
-        packed = layout.of_image(
+        packed = packing.of_image(
             known.image.id,
             known.image.bytes,
             Path(folder),
@@ -222,7 +223,7 @@ def _sif(by: Publisher, row: Planned, known: Record) -> Published:
     if not path.is_file():
         raise PublishError("the SIF that was proven is not there", place=str(path), hint="build.py run")
     with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
-        made = layout.of_sif(path, known.sif.sha256, Path(folder))
+        made = packing.of_sif(path, known.sif.sha256, Path(folder))
         return replace(_sent(by, row, by.named(row, sif=True), made), sif=True)
 
 
@@ -288,12 +289,12 @@ def _whole(by: Publisher, published: Sequence[Published]) -> str:
     for one in published:
         manifest = by.registry.manifest(by.base, one.digest)
         assert manifest is not None, "it was put there a moment ago"
-        new.append(whole.entry(one.row, _moving_tags(by, one)[0], manifest))
+        new.append(set_index.entry(one.row, _moving_tags(by, one)[0], manifest))
     rows = {cell.id for cell in cells(by.project)}
     before = by.registry.manifest(by.base, by.scheme.set)
-    old = whole.kept(before, rows, {one.row for one in published})
+    old = set_index.kept(before, rows, {one.row for one in published})
     there = [one for one in old if by.registry.digest_of(by.base, one["digest"])]
-    made = whole.index((*there, *new))
+    made = set_index.index((*there, *new))
     by.registry.put_manifest(by.base, made.digest, made)
     return made.digest
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from stackwright.errors import MatrixError
-from stackwright.host import REPOSITORY
-from stackwright.matrix import Publish
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.matrix import Publish
+from stackwright.host.site.settings import REPOSITORY
 
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 """OCI distribution-spec 1.1, "Pulling manifests"."""

@@ -13,11 +13,11 @@ import pytest
 from real_image import first_row, name_of
 
 from bench import nodes
-from stackwright import project
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
-from stackwright.project import Project, cells, default_rows, plan
-from stackwright.runner import Runner
+from stackwright.host import project
+from stackwright.host.project import Project, cells, default_rows, plan
+from stackwright.host.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from stackwright.compare import differences
-from stackwright.definition import render_definition
-from stackwright.definitions import FACTS
-from stackwright.model import Outcome, Tier
-from stackwright.native import Native, newest
-from stackwright.probe import gather
-from stackwright.project import Planned, Project, cells, plan, sources
-from stackwright.verify import verify
+from stackwright.build.sif.definition_rows import FACTS
+from stackwright.core.checks.compare import differences
+from stackwright.core.checks.judge import verify
+from stackwright.core.model.row import Outcome, Tier
+from stackwright.core.render.definition import render_definition
+from stackwright.host.project import Planned, Project, cells, plan, sources
+from stackwright.probe.run import gather
+from stackwright.records.definition_builds import Native, newest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")

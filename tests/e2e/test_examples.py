@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from registry_server import registry
 
-from stackwright.cli import cli
-from stackwright.runner import Runner
+from stackwright.cli.main import cli
+from stackwright.host.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,12 +13,12 @@ import horovod_source as source
 import pytest
 from real_image import ROOT, judge
 
-from stackwright import project
-from stackwright.checks import attack
+from stackwright.core.checks.tables import attack
+from stackwright.core.facts.patches import load_series
+from stackwright.core.model.row import Tier
 from stackwright.engines.docker import Docker
-from stackwright.model import Tier
-from stackwright.patches import load_series
-from stackwright.runner import Runner
+from stackwright.host import project
+from stackwright.host.runner import Runner
 
 SITE = "$(/opt/stack/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
 MODULE = f"{SITE}/horovod/torch"

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import convert, host, outside, project
+from stackwright.build.sif import convert
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.ledger.facts import Documents
-from stackwright.runner import Runner
+from stackwright.host import project
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.probe.outside import read
+from stackwright.probe.outside.documents import Documents
 
 pytestmark = pytest.mark.engine
 SITE = "/opt/stack/lib/python3*/site-packages"
@@ -89,13 +92,13 @@ def unnamed(found: Documents) -> list[tuple[str, str]]:
 def test_the_image_itself_has_no_problem(
     docker: Docker, runner: Runner, row: project.Planned, image: str
 ) -> None:
-    found = outside.of_image(docker, image, host.site(runner), outside.row_of(row, "docker"))
+    found = read.of_image(docker, image, settings.site(runner), read.row_of(row, "docker"))
     assert found.ledger["problems"] == {}
     assert found.ledger["credentials"] == []
 
 
 def test_each_fault_is_named(docker: Docker, runner: Runner, row: project.Planned, planted: str) -> None:
-    found = outside.of_image(docker, planted, host.site(runner), outside.row_of(row, "docker"))
+    found = read.of_image(docker, planted, settings.site(runner), read.row_of(row, "docker"))
     assert unnamed(found) == []
     assert found.files is not None
     assert [key["path"] for key in found.files["private_keys"]] == sorted(KEYS)
@@ -106,10 +109,10 @@ def test_each_fault_is_named_in_its_sif(
     docker: Docker, runner: Runner, row: project.Planned, planted: str, tmp_path: Path
 ) -> None:
     sif = tmp_path / "planted.sif"
-    apptainer = apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
+    apptainer = apptainers.find(runner, docker, mirror=settings.apt_mirror(runner))
     convert.to_sif(planted, sif, docker=docker, runner=runner, apptainer=apptainer, image_bytes=7 * 10**9)
-    found = outside.of_sif(
-        sif, host.site(runner), outside.row_of(row, "sif"), docker=docker, runner=runner, image=None
+    found = read.of_sif(
+        sif, settings.site(runner), read.row_of(row, "sif"), docker=docker, runner=runner, image=None
     )
     assert unnamed(found) == []
     assert found.files is not None

@@ -10,9 +10,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from stackwright import record
-from stackwright.model import Outcome, Tier
-from stackwright.project import Project, cells, default_rows, plan
+from stackwright.core.model.row import Outcome, Tier
+from stackwright.host.project import Project, cells, default_rows, plan
+from stackwright.records import files as record
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from real_image import judge
 
-from stackwright import project
+from stackwright.core.model.row import Outcome, Tier
 from stackwright.engines.docker import Docker
-from stackwright.model import Outcome, Tier
-from stackwright.runner import Runner
+from stackwright.host import project
+from stackwright.host.runner import Runner
 
 SITE = "/opt/stack/lib/python3*/site-packages"
 MULTIARCH = "/usr/lib/x86_64-linux-gnu"

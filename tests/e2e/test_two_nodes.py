@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench import nodes
-from stackwright import launch
-from stackwright.checks import collective
-from stackwright.launch.values import Line
+from stackwright.core.checks.tables import collective
+from stackwright.core.launch import launchers
+from stackwright.core.launch.recipe import Line
 
 HOSTS, PER_NODE = len(nodes.HOSTS), 2
 HUNG = 124
@@ -53,9 +53,9 @@ def test_what_the_line_says_of_the_network_is_obeyed(
 ) -> None:
     framework = cluster.stack.extensions[0]
     command = cluster.python(framework, "/probes/collective.py", "/facts", framework)
-    site = launch.site(hosts_text="a:1,b:1", ssh_key=nodes.KEY, **way)
-    made = launch.LAUNCHERS["mpirun"].make(cluster.target, site, command)
-    done = cluster.run("timeout", "60", "bash", "-c", launch.script(made))
+    site = launchers.site(hosts_text="a:1,b:1", ssh_key=nodes.KEY, **way)
+    made = launchers.LAUNCHERS["mpirun"].make(cluster.target, site, command)
+    done = cluster.run("timeout", "60", "bash", "-c", launchers.script(made))
     assert done.returncode not in (0, HUNG), done.stdout + done.stderr
     assert said in done.stdout + done.stderr
 
@@ -64,10 +64,10 @@ def test_the_training_takes_no_tcp_where_the_site_said_infiniband(cluster: nodes
     """The line without what it proves before."""
     framework = cluster.stack.extensions[0]
     command = cluster.python(framework, "/probes/collective.py", "/facts", framework)
-    site = launch.site(
+    site = launchers.site(
         hosts_text="a:1,b:1", ssh_key=nodes.KEY, interface=nodes.INTERFACE, fabric="infiniband"
     )
-    made = launch.LAUNCHERS["mpirun"].make(cluster.target, site, command)
+    made = launchers.LAUNCHERS["mpirun"].make(cluster.target, site, command)
     assert isinstance(made, Line)
     done = cluster.run("timeout", "60", "bash", "-c", made.line)
     assert done.returncode not in (0, HUNG), done.stdout + done.stderr
@@ -75,7 +75,7 @@ def test_the_training_takes_no_tcp_where_the_site_said_infiniband(cluster: nodes
 
 
 def test_a_stranger_is_not_let_in(cluster: nodes.Nodes) -> None:
-    port = str(launch.SSH_PORT)
+    port = str(launchers.SSH_PORT)
     ssh = ["ssh", "-p", port, "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "b", "true"]
     done = cluster.run(*ssh)
     assert not done.ok
@@ -83,7 +83,7 @@ def test_a_stranger_is_not_let_in(cluster: nodes.Nodes) -> None:
 
 
 def test_the_host_keys_of_two_nodes_differ(cluster: nodes.Nodes) -> None:
-    scan = ["ssh-keyscan", "-t", "ed25519", "-p", str(launch.SSH_PORT), *nodes.HOSTS]
+    scan = ["ssh-keyscan", "-t", "ed25519", "-p", str(launchers.SSH_PORT), *nodes.HOSTS]
     scanned = cluster.run(*scan)
     keys = {line.split()[-1] for line in scanned.stdout.splitlines() if "ssh-ed25519" in line}
     assert len(keys) == len(nodes.HOSTS)

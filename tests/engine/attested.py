@@ -16,15 +16,17 @@ from registry_server import registry as running_registry
 from signed_image import SmallRow, small_row
 from tampering import Tampered
 
-from stackwright import host
-from stackwright.attest import Attached, access, attach, keys, verify
-from stackwright.attest.keys import PublicKey
-from stackwright.attest.layout import Layout, image_of
-from stackwright.engines import oci
+from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
-from stackwright.engines.oci import Tool
-from stackwright.host import Site
-from stackwright.runner import Runner
+from stackwright.engines.oci_tools import Tool
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings as host
+from stackwright.host.site.settings import Site
+from stackwright.publish.attest import keys, verify
+from stackwright.publish.attest import oras as access
+from stackwright.publish.attest.attach import Attached, attach
+from stackwright.publish.attest.keys import PublicKey
+from stackwright.publish.attest.oci_layout import Layout, image_of
 
 NOW = datetime.now(UTC)
 
@@ -117,7 +119,7 @@ def attest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def the_site(runner: Runner, docker: Docker, attest_folder: Path) -> Iterator[TheSite]:
     mirror = host.apt_mirror(runner)
-    cosign, oras = (oci.find(name, runner, docker, mirror=mirror) for name in ("cosign", "oras"))
+    cosign, oras = (oci_tools.find(name, runner, docker, mirror=mirror) for name in ("cosign", "oras"))
     key = made_key(attest_folder, "site", runner)
     until = certificate(key, runner, since=timedelta(days=-1), until=timedelta(days=365))
     with (

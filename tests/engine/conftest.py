@@ -18,10 +18,10 @@ from registry_server import RegistryServer, StartRegistry
 from registry_server import registry as running_registry
 from upstream_server import UpstreamServer, serving
 
-from stackwright import host
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings as host
 
 CACHE = Path(__file__).resolve().parents[2] / "out" / "cache"
 APPLETS = ("sh", "cat", "env", "echo", "id", "ls", "sleep", "test", "touch", "true", "wc", "sed", "df", "dd")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rows import LOCK, SOURCES, stack
 
-from stackwright.model import Stack
+from stackwright.core.model.row import Stack
 
 WHEELS = ("nvidia-cuda-runtime-cu12", "setuptools")
 PACKAGES = {

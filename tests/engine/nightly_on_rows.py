@@ -15,21 +15,23 @@ from pathlib import Path
 from publishing import verdict
 from rich.console import Console
 
-from stackwright import host, phases, pipeline, record
+from stackwright.build import phases, row
+from stackwright.build.job import Job
+from stackwright.core.model.matrix import Publish
+from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
-from stackwright.engines import oci
-from stackwright.job import Job
-from stackwright.matrix import Publish
-from stackwright.model import Tier
+from stackwright.engines import oci_tools
+from stackwright.host.project import Project, cells
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 from stackwright.nightly import night, tags, words
-from stackwright.nightly.morning import Morning
+from stackwright.nightly.compare import Morning
 from stackwright.nightly.publishing import publisher
 from stackwright.nightly.upstream import Upstream, fresh_locks
-from stackwright.project import Project, cells
 from stackwright.publish import Publisher
-from stackwright.publish.registry import Access, Registry
-from stackwright.record import Phase, Record
-from stackwright.runner import Runner
+from stackwright.publish.registry.client import Access, Registry
+from stackwright.records import files as record
+from stackwright.records.files import Phase, Record
 
 TEAM, SET = "team/images", "all"
 
@@ -50,8 +52,8 @@ def work(root: Path, address: str = "", rows: Sequence[str] = (), runner: Runner
     found, runner = project(root), runner or Runner()
     small = replace(phases.PHASES[Phase.PROBE_DOCKER], do=_judge)
     table = {**phases.PHASES, Phase.PROBE_DOCKER: small}
-    setattr(pipeline, "PHASES", table)  # noqa: B010 (the row of a table that a small image cannot pass)
-    site = host.site(runner)
+    setattr(row, "PHASES", table)  # noqa: B010 (the row of a table that a small image cannot pass)
+    site = settings.site(runner)
     upstream = Upstream(
         site=site, runner=runner, kept=found.out / "cache", digest=partial(tags.digest, site), same_night=0
     )
@@ -72,7 +74,7 @@ def _publisher(found: Project, runner: Runner, address: str) -> Publisher:
     return Publisher(
         project=found, scheme=replace(Publish(), set=SET), registry=Registry(access, say),
         base=TEAM, docker=docker, runner=runner, say=say, today=date(2026, 1, 2),
-        skopeo=lambda: oci.find("skopeo", runner, docker, mirror=None),
+        skopeo=lambda: oci_tools.find("skopeo", runner, docker, mirror=None),
     )  # fmt: skip
 
 

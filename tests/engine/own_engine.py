@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from stackwright import host, owners
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.runner import Runner
+from stackwright.host import owners
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 TINY = "stackwright-test/tiny:1"
 """The image that is in every engine of the tests: busybox, 2 MB."""
@@ -87,7 +88,7 @@ def own_engine(
 
 
 def _wait(process: subprocess.Popen[bytes], folder: Path, socket: str, runner: Runner) -> None:
-    program = host.docker_program(runner)
+    program = settings.docker_program(runner)
     for _ in range(150):
         if runner([program, "--host", socket, "version"]).ok:
             return

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from publishing import Rows, publisher
 
+from stackwright.core.model.row import Recipe
 from stackwright.engines import docker
-from stackwright.model import Recipe
-from stackwright.project import Planned
+from stackwright.host.project import Planned
+from stackwright.host.runner import Runner
 from stackwright.publish import publish_rows
-from stackwright.publish.registry import Access
-from stackwright.runner import Runner
+from stackwright.publish.registry.client import Access
 
 if __name__ == "__main__":
     out, address, *named = sys.argv[1:]

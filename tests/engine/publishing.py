@@ -12,18 +12,21 @@ from pathlib import Path
 from own_engine import TINY
 from registry_server import RegistryServer
 
-from stackwright import host, labels, record, render
+from stackwright.build.row import checks_digest
+from stackwright.core.model import labels
+from stackwright.core.model.matrix import Publish
+from stackwright.core.model.row import Check, Outcome, Recipe, Stack, Tier, Verdict
+from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
-from stackwright.engines import oci
+from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
-from stackwright.matrix import Publish
-from stackwright.model import Check, Outcome, Recipe, Stack, Tier, Verdict
-from stackwright.pipeline import checks_digest
-from stackwright.project import Planned, Project, cells, plan
+from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 from stackwright.publish import Publisher
-from stackwright.publish.registry import Access, Registry
-from stackwright.record import Image, Record, Status
-from stackwright.runner import Runner
+from stackwright.publish.registry.client import Access, Registry
+from stackwright.records import files as record
+from stackwright.records.files import Image, Record, Status
 
 ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 1, 2)
@@ -64,7 +67,7 @@ class Rows:
         image = self._image(stack, recipe, layer or secrets.token_bytes(kilobytes * 1024))
         fresh = Record(
             row=name, key=recipe.key, lock=stack.lock.sha256, started=record.utc(datetime.now(UTC)),
-            declared=record.flatten(render.declared(stack)), image=image, status=Status.COMPLETE,
+            declared=record.flatten(dockerfile.declared(stack)), image=image, status=Status.COMPLETE,
             verdicts=(judged or verdict(),), tools=(("checks", checks or checks_digest(ROOT)),),
             host=record.this_host(),
         )  # fmt: skip
@@ -92,9 +95,9 @@ class Rows:
         context = self.project.out / "contexts" / recipe.key
         context.mkdir(parents=True)
         (context / "layer").write_bytes(layer)
-        label = json.dumps(json.dumps(render.declared(stack)))
+        label = json.dumps(json.dumps(dockerfile.declared(stack)))
         (context / "Dockerfile").write_text(f"FROM {TINY}\nLABEL {labels.STACK}={label}\nCOPY layer /layer\n")
-        reference = render.reference(recipe)
+        reference = dockerfile.reference(recipe)
         words = ("buildx", "build", "--provenance=false", "--tag", reference, context)
         done = self.runner(self.docker.command(*words))
         assert done.ok, done.stderr
@@ -122,7 +125,9 @@ def publisher(rows: Rows, to: Access, said: list[str], **options: object) -> Pub
     by = Publisher(
         project=rows.project, scheme=Publish(), registry=Registry(to, said.append), base=BASE,
         docker=rows.docker, runner=rows.runner, say=said.append, today=TODAY,
-        skopeo=lambda: oci.find("skopeo", rows.runner, rows.docker, mirror=host.apt_mirror(rows.runner)),
+        skopeo=lambda: oci_tools.find(
+            "skopeo", rows.runner, rows.docker, mirror=settings.apt_mirror(rows.runner)
+        ),
     )  # fmt: skip
     return replace(by, **options)  # type: ignore[arg-type]
 

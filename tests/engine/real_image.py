@@ -10,13 +10,14 @@ import os
 from collections.abc import Sequence, Set
 from pathlib import Path
 
-from stackwright import project, render
+from stackwright.core.model.row import Stack, Tier, Verdict
+from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
-from stackwright.ledger.facts import not_read
-from stackwright.model import Stack, Tier, Verdict
-from stackwright.probe import probe_image
-from stackwright.runner import Completed
+from stackwright.host import project
+from stackwright.host.runner import Completed
+from stackwright.probe.outside.documents import not_read
+from stackwright.probe.run import probe_image
 
 ROOT = Path(__file__).parents[2]
 SHARED_MEMORY = 2**30
@@ -30,7 +31,7 @@ def first_row() -> project.Planned:
 
 
 def name_of(row: project.Planned, docker: Docker) -> str:
-    name = os.environ.get("STACKWRIGHT_IMAGE") or render.reference(row.recipe)
+    name = os.environ.get("STACKWRIGHT_IMAGE") or dockerfile.reference(row.recipe)
     assert engine.image_exists(docker, name), (
         f"{name} is not there: run ./build.py build {row.stack.id} first"
     )

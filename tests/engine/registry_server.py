@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 CACHE = Path(__file__).resolve().parents[2] / "out" / "cache"
 USER, PASSWORD = "publisher", "planted-Passw0rd"

@@ -13,16 +13,17 @@ import image_facts
 import report_samples
 import rows
 
-from stackwright import record, render
+from stackwright.core.checks.judge import verify
+from stackwright.core.checks.observed import found
+from stackwright.core.model.labels import of_recipe
+from stackwright.core.model.row import Tier
+from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.found import found
-from stackwright.labels import of_recipe
-from stackwright.model import Tier
-from stackwright.project import Planned
-from stackwright.record import Record, flatten
-from stackwright.runner import Runner
-from stackwright.verify import verify
+from stackwright.host.project import Planned
+from stackwright.host.runner import Runner
+from stackwright.records import files as record
+from stackwright.records.files import Record, flatten
 
 NOT_RUN = {Tier.GPU: report_samples.NO_GPU}
 
@@ -39,7 +40,7 @@ class SmallRow:
 
 def planned(id: str) -> Planned:
     stack = rows.stack(id=id, patches=("cxx17.patch",))
-    return Planned(stack=stack, recipe=render.render(stack, rows.SOURCES))
+    return Planned(stack=stack, recipe=dockerfile.render(stack, rows.SOURCES))
 
 
 def facts_of(row: Planned) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def small_row(id: str, tiny: str, docker: Docker, runner: Runner, folder: Path) 
     """The image has the row's real labels, and one layer of its own."""
     row = planned(id)
     facts = facts_of(row)
-    labels = dict((*render.labels(row.stack), *of_recipe(row.recipe)))
+    labels = dict((*dockerfile.labels(row.stack), *of_recipe(row.recipe)))
     (folder / "Dockerfile").write_text(
         "\n".join((f"FROM {tiny}", f"RUN echo {uuid4().hex} > /salt", *_quoted(labels), ""))
     )
@@ -81,10 +82,10 @@ def recorded(row: Planned, facts: dict[str, Any], inspected: dict[str, Any]) -> 
     verdict = verify(row.stack, facts, "docker", NOT_RUN)
     assert not verdict.failed, verdict.failed
     image = record.Image(
-        reference=render.reference(row.recipe), id=inspected["Id"], bytes=inspected["Size"], base="base:1"
+        reference=dockerfile.reference(row.recipe), id=inspected["Id"], bytes=inspected["Size"], base="base:1"
     )
     return replace(
         report_samples.built(row=row.stack.id), key=row.recipe.key, lock=row.stack.lock.sha256,
-        declared=flatten(render.declared(row.stack)), found=found(row.stack, facts), image=image,
+        declared=flatten(dockerfile.declared(row.stack)), found=found(row.stack, facts), image=image,
         verdicts=(verdict,), sif=None,
     )  # fmt: skip

@@ -33,7 +33,7 @@ COPY --link row.json /etc/stackwright/row.json
 
 CHECKS = """\
 def _labelled(stack: Stack, facts: Mapping[str, Any]) -> Finding:
-    from stackwright.render import declared
+    from stackwright.core.render.dockerfile import declared
     import json
 
     labels = facts["labels"] if "labels" in facts else facts["image"]["Config"]["Labels"]
@@ -72,8 +72,12 @@ def commit(folder: Path, message: str) -> None:
 
 def _cut_down(folder: Path) -> None:
     (folder / "dockerfiles" / "Dockerfile.j2").write_text(DOCKERFILE)
-    _change(folder / "stackwright" / "verify.py", r"RULES: tuple\[Rule, \.\.\.\] = \(.*?\n\)\n", CHECKS)
-    _change(folder / "stackwright" / "phases.py", r"(?<=BUILD_NEEDS = )25(?= \* 10\*\*9)", "1")
+    _change(
+        folder / "stackwright" / "core" / "checks" / "judge.py",
+        r"RULES: tuple\[Rule, \.\.\.\] = \(.*?\n\)\n",
+        CHECKS,
+    )
+    _change(folder / "stackwright" / "build" / "phases.py", r"(?<=BUILD_NEEDS = )25(?= \* 10\*\*9)", "1")
     for path in (folder / "tests" / "images").glob("test_*.py"):
         path.unlink()
     (folder / "tests" / "images" / "test_witness.py").write_text(IMAGE_TEST)

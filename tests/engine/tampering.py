@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackwright.attest import access, keys, signing, statement
-from stackwright.attest.layout import Layout, image_of
-from stackwright.attest.statement import PREDICATE_TYPE, Kind
-from stackwright.engines.oci import Tool
+from stackwright.engines.oci_tools import Tool
+from stackwright.publish.attest import cosign as signing
+from stackwright.publish.attest import keys, oras
+from stackwright.publish.attest.oci_layout import Layout, image_of
+from stackwright.publish.attest.statements import statement
+from stackwright.publish.attest.statements.statement import PREDICATE_TYPE, Kind
 
 Document = dict[str, Any]
 
@@ -27,7 +29,7 @@ class Tampered:
     digest: str = ""
 
     def __post_init__(self) -> None:
-        self.digest = image_of(Layout(folder=self.folder), access.COPIED)
+        self.digest = image_of(Layout(folder=self.folder), oras.COPIED)
 
     @property
     def image(self) -> Document:

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import host
+from stackwright.core.errors import ConvertError
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
-from stackwright.errors import ConvertError
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
 def program(runner: Runner, docker: Docker) -> Apptainer:
-    return apptainer.find(runner, docker, mirror=host.apt_mirror(runner))
+    return apptainer.find(runner, docker, mirror=settings.apt_mirror(runner))
 
 
 @pytest.fixture(scope="module")

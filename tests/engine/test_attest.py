@@ -16,15 +16,16 @@ from attested import Published, TheSite, made_key
 from signed_image import SmallRow
 from tampering import Tampered
 
-from stackwright.attest import access, keys, provenance, sbom, verify
-from stackwright.attest.layout import Layout, image_of
-from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind, open_envelope
-from stackwright.engines import oci
+from stackwright.core.errors import AttestError, PublishError, SiteError
+from stackwright.core.model.row import Check, Outcome, Tier
+from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
-from stackwright.errors import AttestError, PublishError, SiteError
-from stackwright.model import Check, Outcome, Tier
-from stackwright.record import Phase, Record, Status
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.publish.attest import keys, oras, verify
+from stackwright.publish.attest.oci_layout import Layout, image_of
+from stackwright.publish.attest.statements import provenance, sbom
+from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind, open_envelope
+from stackwright.records.files import Phase, Record, Status
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ def test_cosign_by_itself_accepts_each_statement(
 ) -> None:
     """By its own command, from the files of the registry: nobody needs Stackwright to check a signature."""
     layout = Layout(folder=published.copy)
-    image = image_of(layout, access.COPIED)
+    image = image_of(layout, oras.COPIED)
     for referrer in layout.referrers(image):
         envelope = layout.path(referrer.document["layers"][0]["digest"], "")
         kind = referrer.document["annotations"]["in-toto.io/predicate-type"]
@@ -127,7 +128,7 @@ def test_the_command_verifies_a_copy_without_a_network(
     """As on another machine: cosign and the public key are there, and neither a registry nor an engine."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    made = runner(docker.command("create", oci.IMAGE.name, "cosign"))
+    made = runner(docker.command("create", oci_tools.IMAGE.name, "cosign"))
     assert made.ok, made.stderr
     runner(docker.command("cp", f"{made.stdout.strip()}:/usr/bin/cosign", programs))
     runner(docker.command("rm", made.stdout.strip()))
@@ -201,7 +202,7 @@ def test_a_registry_whose_files_were_changed_is_refused(
     content = bytearray(whole)
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with access.to_registry(done.reference, the_site.settings, the_site.oras, say=print) as registry:
+    with oras.to_registry(done.reference, the_site.settings, the_site.oras, say=print) as registry:
         with pytest.raises(AttestError, match="what its digest does not stand for"):
             registry.copy(done.reference, tmp_path / "again")
         path.write_bytes(whole)  # other images of the registry have this layer too
@@ -212,7 +213,7 @@ def test_a_registry_that_is_away_for_a_while_is_waited_for(
     the_site: TheSite, published: Published, tmp_path: Path
 ) -> None:
     the_site.server.kill()
-    with access.to_registry(published.reference, the_site.settings, the_site.oras, say=print) as registry:
+    with oras.to_registry(published.reference, the_site.settings, the_site.oras, say=print) as registry:
         hasty = replace(registry, patience=0.0)
         with pytest.raises(PublishError, match="the registry does not answer"):
             hasty.copy(published.reference, tmp_path / "hasty")

@@ -9,19 +9,20 @@ from uuid import uuid4
 import pytest
 from own_engine import StartEngine
 
-from stackwright import host
 from stackwright.engines import docker as engine
+from stackwright.engines.bases import debian
+from stackwright.engines.bases.table import Means
 from stackwright.engines.docker import Docker
-from stackwright.providers import Means, debian
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 
 
 def made(docker: Docker, runner: Runner, name: str) -> str:
-    mirror = host.apt_mirror(runner)
+    mirror = settings.apt_mirror(runner)
     assert mirror
-    site = replace(host.site(runner, {}), mirror=mirror)
+    site = replace(settings.site(runner, {}), mirror=mirror)
     means = Means(docker=docker, runner=runner, site=site, say=print)
     debian._make("trixie", name, "20240102T030405Z", means, mirror)
     found = engine.inspect(docker, name)

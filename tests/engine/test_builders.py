@@ -15,15 +15,17 @@ import pytest
 import work_on_row
 from own_engine import TINY, OwnEngine, StartEngine
 
-from stackwright import host, pipeline
-from stackwright.build import build
-from stackwright.engines import buildx, oci
+from stackwright.build import row
+from stackwright.build.solve import build
+from stackwright.core.errors import EngineError
+from stackwright.core.model.row import Recipe
 from stackwright.engines import docker as engine
+from stackwright.engines import oci_tools
+from stackwright.engines.buildkit import builders
 from stackwright.engines.docker import Docker
-from stackwright.errors import EngineError
-from stackwright.model import Recipe
-from stackwright.record import Phase
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.records.files import Phase
 
 pytestmark = pytest.mark.engine
 UPGRADE = b"POST /grpc HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
@@ -83,17 +85,17 @@ def test_a_row_is_built_there_and_is_in_the_engine_here(
     made(docker, runner, "gone", "tcp://127.0.0.1:9")
     made(docker, runner, "farm", address)
     began = time.monotonic()
-    assert buildx.answering(["gone", "farm"], docker, runner) == "farm"
-    assert time.monotonic() - began < 2 * buildx.ANSWERS_WITHIN
+    assert builders.answering(["gone", "farm"], docker, runner) == "farm"
+    assert time.monotonic() - began < 2 * builders.ANSWERS_WITHIN
     images = (("BASE_IMAGE", tiny),)
-    skopeo = oci.find("skopeo", runner, docker, mirror=host.apt_mirror(runner))
+    skopeo = oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
     (tmp_path / "handed").mkdir()
-    handed = buildx.contexts(images, tmp_path / "handed", docker=docker, runner=runner, skopeo=skopeo)
+    handed = builders.contexts(images, tmp_path / "handed", docker=docker, runner=runner, skopeo=skopeo)
     engine.remove(own.docker, TINY)
     recipe = Recipe(id="built-elsewhere", key=KEY, files=(("Dockerfile", RECIPE),))
     built = build(
         recipe, tmp_path / "row", docker=docker, runner=runner, images=images, secrets=(),
-        options=(*buildx.options("farm", "", recipe.id), *handed), on_event=lambda event: None,
+        options=(*builders.options("farm", "", recipe.id), *handed), on_event=lambda event: None,
     )  # fmt: skip
     try:
         job = engine.Job(image=built.reference, argv=("cat", "/made"), network=False)
@@ -116,7 +118,7 @@ def test_a_run_takes_the_builder_that_the_site_names(
     site = replace(job.site, builders=("farm",))
     job = replace(job, row=replace(job.row, recipe=recipe), site=site)
     try:
-        done = pipeline.work(job, (Phase.BASE, Phase.BUILD))
+        done = row.work(job, (Phase.BASE, Phase.BUILD))
         found = engine.inspect(docker, job.reference)
         assert done.image and found and found["Id"] == done.image.id
         cat = engine.Job(image=job.reference, argv=("cat", "/made"), network=False)
@@ -129,12 +131,12 @@ def test_a_run_takes_the_builder_that_the_site_names(
 def test_where_none_answers_each_is_told_with_what_it_said(docker: Docker, runner: Runner) -> None:
     made(docker, runner, "gone", "tcp://127.0.0.1:9")
     with pytest.raises(EngineError, match=r"gone: .*; unknown: .*no builder \"unknown\" found"):
-        buildx.answering(["gone", "unknown"], docker, runner)
+        builders.answering(["gone", "unknown"], docker, runner)
 
 
 def test_a_cache_is_written_by_builders_that_can() -> None:
-    assert buildx.options("", "", "row") == ()
-    assert buildx.options("", "host/cache", "row") == ("--cache-from", "type=registry,ref=host/cache:row")
-    words = buildx.options("farm", "host/cache", "row")
+    assert builders.options("", "", "row") == ()
+    assert builders.options("", "host/cache", "row") == ("--cache-from", "type=registry,ref=host/cache:row")
+    words = builders.options("farm", "host/cache", "row")
     assert words[:3] == ("--builder", "farm", "--load")
     assert "type=registry,ref=host/cache:row,mode=max,ignore-error=true" in words

@@ -18,10 +18,10 @@ from gh_runner import Repository, Run, host_environment
 from own_engine import forget
 from registry_server import PASSWORD, USER, RegistryServer, registry
 
-from stackwright import record
+from stackwright.core.errors import AttestError, EngineError, GateError
 from stackwright.engines.docker import Docker
-from stackwright.errors import AttestError, EngineError, GateError
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.records import files as record
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("ci-executed")]
 

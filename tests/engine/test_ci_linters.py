@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stackwright.ci import listing
-from stackwright.ci.shards import Shard
-from stackwright.runner import Completed, Runner
+from stackwright.host.runner import Completed, Runner
+from stackwright.nightly.ci import listing
+from stackwright.nightly.ci.shards import Shard
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(sys.executable).parent

@@ -12,13 +12,16 @@ import report_samples
 from own_engine import TINY, OwnEngine, own_engine
 from test_cli import call
 
-from stackwright import clean, labels, owners, record
-from stackwright.build import build, row_lock
+from stackwright.build import clean
+from stackwright.build.solve import build, row_lock
+from stackwright.core.model import labels
+from stackwright.core.model.row import Recipe
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Job
-from stackwright.model import Recipe
-from stackwright.project import Project
-from stackwright.runner import Runner
+from stackwright.host import owners
+from stackwright.host.project import Project
+from stackwright.host.runner import Runner
+from stackwright.records import files as record
 
 pytestmark = pytest.mark.engine
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from bench import contents
-from stackwright import host
 from stackwright.engines import apptainer
 from stackwright.engines.docker import Docker
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 
@@ -102,7 +102,7 @@ def squashfs(docker: Docker, files: Mapping[str, File]) -> dict[str, contents.En
 
 @pytest.fixture(scope="module")
 def base(runner: Runner, docker: Docker) -> dict[str, contents.Entry]:
-    apptainer.find(runner, docker, mirror=host.apt_mirror(runner))
+    apptainer.find(runner, docker, mirror=settings.apt_mirror(runner))
     return squashfs(docker, BASE)
 
 

@@ -15,16 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import convert, host
-from stackwright.compression import DEFAULT
+from stackwright.build.sif import convert
+from stackwright.core.errors import ConvertError, DiskError
+from stackwright.core.model.compression import DEFAULT
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.engines.sif import require_whole
-from stackwright.engines.squash import WRITTEN, Squashing, Way
-from stackwright.errors import ConvertError, DiskError
-from stackwright.runner import Runner
+from stackwright.engines.sif.layout import require_whole
+from stackwright.engines.sif.squashfs import WRITTEN, Squashing, Way
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ SEED = 20260
 
 @pytest.fixture(scope="module")
 def apptainer(runner: Runner, docker: Docker) -> Apptainer:
-    return apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
+    return apptainers.find(runner, docker, mirror=settings.apt_mirror(runner))
 
 
 @pytest.fixture(scope="module")
@@ -190,10 +191,10 @@ def test_several_at_once_do_not_exceed_the_disk(
 PROGRAM = """
 import sys
 from pathlib import Path
-from stackwright import convert
+from stackwright.build.sif import convert
 from stackwright.engines import apptainer, docker
-from stackwright.engines.squash import Way
-from stackwright.runner import Runner
+from stackwright.engines.sif.squashfs import Way
+from stackwright.host.runner import Runner
 runner = Runner()
 engine = docker.find(runner)
 print("begin", flush=True)

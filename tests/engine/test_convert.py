@@ -6,22 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import convert, host
-from stackwright.compression import compression
+from stackwright.build.sif import convert
+from stackwright.core.errors import ConvertError, DiskError, EngineError
+from stackwright.core.model.compression import compression
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
-from stackwright.engines import sif
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.engines.squash import Way
-from stackwright.errors import ConvertError, DiskError, EngineError
-from stackwright.runner import Runner
-from stackwright.sign import file_sha256
+from stackwright.engines.sif import layout
+from stackwright.engines.sif.sign import file_sha256
+from stackwright.engines.sif.squashfs import Way
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 
 @pytest.fixture(scope="module")
 def apptainer(runner: Runner, docker: Docker) -> Apptainer:
-    return apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
+    return apptainers.find(runner, docker, mirror=settings.apt_mirror(runner))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_the_compression_is_the_one_that_was_asked_for(
         compression=compression(name),
     )  # fmt: skip
     with target.open("rb") as file:
-        file.seek(sif.root_offset(target))
+        file.seek(layout.root_offset(target))
         head = file.read(96)
     kind, flags = (int.from_bytes(head[at : at + 2], "little") for at in (20, 24))
     uncompressed_data = bool(flags & 0b10)

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from bench import contents
-from stackwright import convert, host
+from stackwright.build.sif import convert
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.engines.squash import Way
-from stackwright.runner import Runner
+from stackwright.engines.sif.squashfs import Way
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).parents[2]
@@ -28,10 +29,10 @@ USER = "4242"
 PROGRAM = """
 import sys
 from pathlib import Path
-from stackwright import convert
+from stackwright.build.sif import convert
 from stackwright.engines import apptainer, docker
-from stackwright.engines.squash import Way
-from stackwright.runner import Runner
+from stackwright.engines.sif.squashfs import Way
+from stackwright.host.runner import Runner
 runner = Runner()
 engine = docker.find(runner)
 ways = (Way[sys.argv[3]],) if len(sys.argv) > 3 else tuple(Way)
@@ -61,7 +62,7 @@ def as_user(docker: Docker, folder: Path) -> list[str]:
     packages = Path(pytest.__file__).parents[1]
     words += ["env", f"HOME={folder}", f"PYTHONPATH={ROOT}:{packages}"]
     for python in (sys.executable, "/usr/bin/python3"):
-        argv = [*words, python, "-c", "import docker, spython.main, stackwright.convert"]
+        argv = [*words, python, "-c", "import docker, spython.main, stackwright.build.sif.convert"]
         if subprocess.run(argv, cwd="/", capture_output=True, check=False).returncode == 0:
             return [*words, python]
     pytest.skip(f"another user cannot read {ROOT} and its environment")
@@ -77,7 +78,7 @@ def test_the_same_file_without_root(
     runner: Runner,
     tmp_path: Path,
 ) -> None:
-    program = apptainer.find(runner, docker, mirror=host.apt_mirror(runner))
+    program = apptainer.find(runner, docker, mirror=settings.apt_mirror(runner))
     ours = tmp_path / "x.sif"
     convert.to_sif(tiny, ours, docker=docker, runner=runner, apptainer=program, image_bytes=10**7)
     theirs = folder / "x.sif"

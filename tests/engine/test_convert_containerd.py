@@ -10,15 +10,18 @@ import work_on_row
 from own_engine import TINY, StartEngine
 
 from bench import contents
-from stackwright import convert, host, pipeline
-from stackwright.compression import compression
-from stackwright.engines import apptainer, squash
+from stackwright.build import row
+from stackwright.build.sif import convert
+from stackwright.core.model.compression import compression
+from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
+from stackwright.engines.bases.table import PROVIDERS
 from stackwright.engines.docker import Docker
-from stackwright.engines.squash import Squashing, Way
-from stackwright.providers import PROVIDERS
-from stackwright.record import Phase
-from stackwright.runner import Runner
+from stackwright.engines.sif import squashfs
+from stackwright.engines.sif.squashfs import Squashing, Way
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.records.files import Phase
 
 pytestmark = pytest.mark.engine
 MADE = "stackwright-test/in-containerds-store:1"
@@ -31,7 +34,7 @@ OPEN = (Way.MOUNTED, Way.STREAM, Way.ARCHIVE)
 @pytest.fixture
 def own(start_engine: StartEngine, docker: Docker, runner: Runner, tmp_path: Path) -> Docker:
     """With the image of Apptainer, and one of which little is left when it is packed."""
-    apptainer.find(runner, docker, mirror=host.apt_mirror(runner))
+    apptainer.find(runner, docker, mirror=settings.apt_mirror(runner))
     own = start_engine(STORE).docker
     program = engine.save(docker, runner, apptainer.IMAGE, tmp_path / "apptainer.tar")
     text = f"FROM {TINY}\nLABEL a=b\nRUN {ZEROS}\n"
@@ -58,7 +61,7 @@ def test_the_same_file_by_every_way_and_no_more_disk_than_is_stated(
         docker=own, runner=runner, apptainer=program, image=MADE, found=found, folder=tmp_path,
         compression=none, timeout=600,
     )  # fmt: skip
-    assert tuple(way for way in Way if squash.can(task, way)) == OPEN
+    assert tuple(way for way in Way if squashfs.can(task, way)) == OPEN
     of: dict[Way, dict[str, contents.Entry]] = {}
     for way in OPEN:
         target, said = tmp_path / way.name / "x.sif", list[str]()
@@ -82,6 +85,6 @@ def test_a_record_has_the_size_of_the_files(start_engine: StartEngine, tmp_path:
         engine.tag(own, TINY, name)
     text = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}} AS final\nRUN --network=none {ZEROS}\n"
     recipe = replace(job.row.recipe, files=(("Dockerfile", text.encode()),))
-    done = pipeline.work(replace(job, row=replace(job.row, recipe=recipe)), (Phase.BUILD,))
+    done = row.work(replace(job, row=replace(job.row, recipe=recipe)), (Phase.BUILD,))
     assert done.image
     assert done.image.bytes >= MEGABYTES * 2**20

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from stackwright import convert, defbuild, host
-from stackwright.definition import file_name, render_definition
+from stackwright.build.sif import convert, from_definition
+from stackwright.core.render.definition import file_name, render_definition
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
-from stackwright.engines import oci
+from stackwright.engines import oci_tools
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.host import Site
-from stackwright.project import Project, cells, plan, sources
-from stackwright.runner import Runner
+from stackwright.host.project import Project, cells, plan, sources
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.host.site.settings import Site
 
 pytestmark = pytest.mark.engine
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.nvidia.yaml", out=ROOT / "out")
@@ -39,7 +40,7 @@ def heads() -> str:
 
 @pytest.fixture(scope="module")
 def apptainer(runner: Runner, docker: Docker) -> Apptainer:
-    return apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
+    return apptainers.find(runner, docker, mirror=settings.apt_mirror(runner))
 
 
 @pytest.fixture
@@ -58,7 +59,9 @@ def build(apptainer: Apptainer, folder: Path, agent: str, base: str) -> None:
     words = [word for value in given for word in ("--build-arg", value)]
     site = Site(mirror=None, ca=None, pip=(), proxies=())
     made = folder / "made.sif"
-    done = defbuild._in_container(apptainer.docker, site, folder, made, ("--no-https", *words, "heads.def"))
+    done = from_definition._in_container(
+        apptainer.docker, site, folder, made, ("--no-https", *words, "heads.def")
+    )
     assert done.ok, done.stdout
     found = apptainer.exec(made, ("cat", "/of-frameworks")).stdout
     assert found.splitlines()[:1] == ["root:x:0:0:root:/:/bin/sh"]
@@ -82,7 +85,7 @@ def test_a_sif_in_a_registry(apptainer: Apptainer, folder: Path, registry: str) 
 def test_an_image_in_a_registry(
     apptainer: Apptainer, folder: Path, registry: str, runner: Runner, docker: Docker
 ) -> None:
-    skopeo = oci.find("skopeo", runner, docker, mirror=host.apt_mirror(runner))
+    skopeo = oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
     words = (
         "copy",
         "--dest-tls-verify=false",

@@ -15,22 +15,25 @@ from typing import Any
 import cut_down
 import pytest
 
-from stackwright import convert, definitions, host, native, render
-from stackwright.convert import Made, finish
-from stackwright.defbuild import base_arguments, built, lay_out
-from stackwright.definition import render_definition
+from stackwright.build.sif import convert, definition_rows
+from stackwright.build.sif.convert import Made, finish
+from stackwright.build.sif.from_definition import base_arguments, built, lay_out
+from stackwright.core.errors import BuildError, DiskError
+from stackwright.core.model.labels import PROVIDER
+from stackwright.core.render import dockerfile
+from stackwright.core.render.definition import render_definition
+from stackwright.core.render.dockerfile import Sources
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
-from stackwright.engines.archive import write_archive
 from stackwright.engines.docker import Docker, Job, Mount
-from stackwright.engines.sif import root_offset
-from stackwright.errors import BuildError, DiskError
-from stackwright.host import Site
-from stackwright.labels import PROVIDER
-from stackwright.project import Plan, Planned, Project
-from stackwright.render import Sources
-from stackwright.runner import Runner
+from stackwright.engines.sif.docker_archive import write_archive
+from stackwright.engines.sif.layout import root_offset
+from stackwright.host.project import Plan, Planned, Project
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings as host
+from stackwright.host.site.settings import Site
+from stackwright.records import definition_builds
 
 pytestmark = pytest.mark.engine
 Build = Callable[[Path, Sources], Made]
@@ -63,12 +66,12 @@ def build(runner: Runner, docker: Docker, apptainer: Apptainer, site: Site) -> B
     def run(target: Path, sources: Sources) -> Made:
         row = cut_down.row()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(render, "_packages", lambda *_: cut_down.PACKAGES)
+            patch.setattr(dockerfile, "_packages", lambda *_: cut_down.PACKAGES)
             recipe = render_definition(row, sources)
         with built(
             row, recipe, target, apptainer=apptainer, runner=runner, docker=docker, site=site, needs=10**9,
         ) as unproven:  # fmt: skip
-            return finish(unproven, target, apptainer=apptainer, wanted=dict(render.labels(row)))
+            return finish(unproven, target, apptainer=apptainer, wanted=dict(dockerfile.labels(row)))
 
     return run
 
@@ -90,7 +93,7 @@ def test_its_test_ran_with_the_probes(sif: Path) -> None:
 
 def test_it_has_the_labels_of_the_image(sif: Path, apptainer: Apptainer) -> None:
     found = convert.labels(apptainer, sif)
-    wanted = {**dict(render.labels(cut_down.row())), PROVIDER: "debian"}
+    wanted = {**dict(dockerfile.labels(cut_down.row())), PROVIDER: "debian"}
     assert {name: found.get(name) for name in wanted} == wanted
     assert "/" not in found["org.label-schema.usage.singularity.deffile.from"]
 
@@ -157,22 +160,24 @@ def test_a_file_that_failed_its_probes_does_not_get_its_name(
     def built_already(*_: Any, **__: Any) -> Iterator[Path]:
         yield Path(shutil.copy(sif, tmp_path / "built.sif"))
 
-    monkeypatch.setattr(definitions, "built", built_already)
-    monkeypatch.setattr(render, "_packages", lambda *_: cut_down.PACKAGES)  # the file's version is of its key
+    monkeypatch.setattr(definition_rows, "built", built_already)
+    monkeypatch.setattr(
+        dockerfile, "_packages", lambda *_: cut_down.PACKAGES
+    )  # the file's version is of its key
     project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path / "out")
-    row = Planned(stack=cut_down.row(), recipe=render.render(cut_down.row(), cut_down.SMALL))
+    row = Planned(stack=cut_down.row(), recipe=dockerfile.render(cut_down.row(), cut_down.SMALL))
     folder = project.folder(row.recipe)
     folder.mkdir(parents=True)
     (folder / "cut-down.def.sif").write_text("the one of yesterday")
-    means = definitions.find_means(runner, lambda text: None, None)
-    (one,), (error,) = definitions.work(project, Plan(rows=(row,), rejections=()), means)
+    means = definition_rows.find_means(runner, lambda text: None, None)
+    (one,), (error,) = definition_rows.work(project, Plan(rows=(row,), rejections=()), means)
     assert error.exit_code == 8
     assert one.sif
     assert one.sif.path == f"out/cut-down/{row.recipe.key[:12]}/cut-down.def.failed.sif"
     assert one.sif.compression == "zstd:3"
     assert one.sif.sha256 == hashlib.sha256((folder / "cut-down.def.failed.sif").read_bytes()).hexdigest()
     assert (folder / "cut-down.def.sif").read_text() == "the one of yesterday"
-    assert native.newest(project.records).natives == (one,)
+    assert definition_builds.newest(project.records).natives == (one,)
     assert one.reason.startswith("checks failed: ")
 
 

@@ -13,16 +13,18 @@ import cut_down
 import pytest
 from rows import ROOT
 
-from stackwright import convert, host, render
+from stackwright.build.sif import convert
+from stackwright.core.render import dockerfile
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
-from stackwright.engines import made
+from stackwright.engines import tool_image
 from stackwright.engines.docker import Docker, Job, Mount
-from stackwright.runner import Completed, Runner
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site import settings as host
 
 pytestmark = pytest.mark.engine
 PYTHON = ("docker", "jinja2", "packaging", "pydantic", "rich", "spython", "yaml")
-HOST = made.MadeImage(
+HOST = tool_image.MadeImage(
     name="stackwright-test/native:1",
     purpose="test",
     suite=apptainers.SUITE,
@@ -38,10 +40,11 @@ BECOME = (
 BUILD = """
 from pathlib import Path
 import cut_down
-from stackwright import definition, definitions, render
-from stackwright.convert import finish
-from stackwright.defbuild import built
-from stackwright.runner import Completed, Runner
+from stackwright.build.sif import definition_rows as definitions
+from stackwright.core.render import definition, dockerfile as render
+from stackwright.build.sif.convert import finish
+from stackwright.build.sif.from_definition import built
+from stackwright.host.runner import Completed, Runner
 
 means = definitions.find_means(Runner(), print, None)
 assert means.docker is None and means.apptainer.native, means
@@ -57,8 +60,8 @@ with built(
 KILLED = """
 import subprocess
 from pathlib import Path
-from stackwright.convert import scratch_folder
-from stackwright.runner import Runner
+from stackwright.build.sif.convert import scratch_folder
+from stackwright.host.runner import Runner
 
 left = Path("/out/.sif-killed")
 make = f"mkdir -p {left}/rootfs/var && chown -R 33:33 {left}/rootfs"
@@ -80,7 +83,7 @@ def out(tmp_path: Path) -> Iterator[Path]:
 
 def run_as_user(program: str, out: Path, runner: Runner, docker: Docker) -> Completed:
     site = host.site(runner)
-    made.ensure(HOST, runner, docker, mirror=site.mirror)
+    tool_image.ensure(HOST, runner, docker, mirror=site.mirror)
     settings = [(f"PIP_{name.upper().replace('-', '_')}", value) for name, value in site.pip]
     settings += [("STACKWRIGHT_APT_MIRROR", site.mirror or ""), ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")]
     mounts = [Mount(source=ROOT, target="/project"), Mount(source=out, target="/out", read_only=False)]
@@ -104,7 +107,7 @@ def test_it_is_built_without_an_engine_and_without_root(out: Path, runner: Runne
     assert "passed: files and versions, links, and torch\n" in (out / "x.def.log").read_text()
     apptainer = apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
     found = convert.labels(apptainer, out / "x.def.sif")
-    assert found.items() >= dict(render.labels(cut_down.row())).items()
+    assert found.items() >= dict(dockerfile.labels(cut_down.row())).items()
 
 
 def test_what_one_left_that_was_killed_is_removed_though_its_files_are_of_other_users(

@@ -9,13 +9,14 @@ from uuid import uuid4
 import pytest
 import rows
 
-from stackwright import derived, labels
+from stackwright.build import derived
+from stackwright.core.errors import EngineError, UsageError
+from stackwright.core.model import labels
+from stackwright.core.model.row import Recipe
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.errors import EngineError, UsageError
-from stackwright.model import Recipe
-from stackwright.project import Planned
-from stackwright.runner import Runner
+from stackwright.host.project import Planned
+from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from stackwright.core.errors import EngineError
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Job, Mount
-from stackwright.errors import EngineError
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 
@@ -85,7 +85,7 @@ def test_a_container_that_does_not_end_is_ended(docker: Docker, runner: Runner, 
 def test_interrupting_removes_the_container(docker: Docker, runner: Runner, tiny: str) -> None:
     name = f"stackwright-test-interrupt-{os.getpid()}"
     program = (
-        "from stackwright.engines import docker as d; from stackwright.runner import Runner;"
+        "from stackwright.engines import docker as d; from stackwright.host.runner import Runner;"
         f"d.run(d.find(Runner()), d.Job(image={tiny!r}, argv=('sleep', '300'), name={name!r}))"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import doctor
-from stackwright.runner import Runner
+from stackwright.build import doctor
+from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 

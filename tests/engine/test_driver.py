@@ -9,7 +9,7 @@ from faults.harness import PROBES, base_image
 
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 SCRIPT = r"""
 set -e

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from own_engine import StartEngine
 
-from stackwright import host
 from stackwright.engines import docker as engine
 from stackwright.engines.gpu import GpuAccess, NoGpu, Way, look_for_gpu
-from stackwright.runner import Completed, Runner
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 
@@ -75,7 +75,7 @@ def test_a_client_without_buildx_is_passed_over(runner: Runner, tmp_path: Path) 
     done = _engine_sh(runner, PATH=path)
     assert done.ok, done.stderr
     assert str(bare) not in done.stdout
-    assert host.docker_program(runner, {"PATH": path}) != str(bare)
+    assert settings.docker_program(runner, {"PATH": path}) != str(bare)
 
 
 def test_a_dry_run_changes_nothing(runner: Runner, tmp_path: Path) -> None:

@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 from upstream_server import UpstreamServer
 
-from stackwright import cli
-from stackwright.errors import SiteError
-from stackwright.facts import deb, frameworks, index, nvcc, readers, web
-from stackwright.facts.means import Means
-from stackwright.rules import entries, tables
-from stackwright.runner import Runner
+from stackwright.audit.facts import deb, frameworks, index, nvcc, readers, web
+from stackwright.audit.facts.means import Means
+from stackwright.cli import main
+from stackwright.core.errors import SiteError
+from stackwright.core.facts import distributions, entries
+from stackwright.host.runner import Runner
 
-DEBIAN = tuple(known for known in tables.DISTRIBUTIONS if known.family == "debian")
+DEBIAN = tuple(known for known in distributions.DISTRIBUTIONS if known.family == "debian")
 
 
-def packages(known: tables.Distribution) -> dict[str, str]:
+def packages(known: distributions.Distribution) -> dict[str, str]:
     """What a mirror would have, if the table were true."""
     compilers = {f"{name}-{gcc}": gcc for gcc in known.gcc for name in ("gcc", "g++")}
     return compilers | {
@@ -59,7 +59,7 @@ def _forget() -> None:
 
 def facts(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as leaving:
-        cli.main(["--out", str(out), "facts", "distributions", *arguments])
+        main.main(["--out", str(out), "facts", "distributions", *arguments])
     captured = capsys.readouterr()
     return int(leaving.value.code or 0), captured.out, captured.err
 
@@ -93,7 +93,7 @@ def test_a_changed_fact_is_named_and_the_exit_code_says_so(
 def test_without_any_source_nothing_counts_as_checked(
     a_mirror: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("stackwright.suite.PAUSES", ())
+    monkeypatch.setattr("stackwright.host.upstream.mirror.PAUSES", ())
     a_mirror.files.clear()
     code, _, said = facts(capsys, tmp_path, "--check")
     assert (code, "no source of facts can be reached" in said) == (11, True), said
@@ -235,7 +235,7 @@ def test_the_sources_that_this_host_knows_answer_as_the_readers_expect(
 ) -> None:
     """The formats of the real index and mirror. What they say of releases that move is not compared."""
     real = readers.means(runner, tmp_path)
-    known = tables.known("debian-13")
+    known = distributions.known("debian-13")
     toolkit = deb.stanzas(deb.mirror(real, known), known.suite, "non-free")["nvidia-cuda-toolkit"]
     assert "\nVersion: 12.4." in toolkit
     (header,) = [one for one in real.wheels("nvidia-cuda-crt") if str(one.version) == "13.0.88"]

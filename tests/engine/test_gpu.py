@@ -15,12 +15,12 @@ import pytest
 from own_engine import TINY, OwnEngine, own_engine
 from rows import ROOT, SOURCES, stack
 
+from stackwright.build.gpu_test import try_on_gpu
+from stackwright.core.errors import BuildError, EngineError
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Job
 from stackwright.engines.gpu import BuildGpu, GpuAccess, NoGpu, Way, look_for_build_gpu, look_for_gpu
-from stackwright.errors import BuildError, EngineError
-from stackwright.gpubuild import try_on_gpu
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 

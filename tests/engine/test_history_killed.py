@@ -12,7 +12,7 @@ from pathlib import Path
 
 from small_project import ROOT
 
-from stackwright import history
+from stackwright.records.history import builds
 
 KILLS = 10
 
@@ -21,7 +21,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_it_whole(tmp_path: Path) -> None
     """Each transaction of the writer adds ten rows: never some of them."""
     path = tmp_path / "history.sqlite"
     writer = (
-        "import sys, itertools\nfrom pathlib import Path\nfrom stackwright import history\n"
+        "import sys, itertools\nfrom pathlib import Path\nfrom stackwright.records.history import builds as history\n"
         "with history.opened(Path(sys.argv[1])) as db:\n"
         "    for n in itertools.count(int(sys.argv[2])):\n"
         "        with history.transaction(db):\n"
@@ -38,7 +38,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_it_whole(tmp_path: Path) -> None
         time.sleep(chance.uniform(0.6, 1.2))
         child.send_signal(signal.SIGKILL)
         child.wait()
-        with history.opened(path) as db:
+        with builds.opened(path) as db:
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             counts = db.execute("SELECT DISTINCT count(*) FROM input GROUP BY key").fetchall()
             assert counts in ([], [(10,)])

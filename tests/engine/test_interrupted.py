@@ -14,11 +14,12 @@ import pytest
 from own_engine import forget
 from work_on_row import KEY, ROOT
 
-from stackwright import convert, record
+from stackwright.build.sif import convert
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.record import Status
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.records import files as record
+from stackwright.records.files import Status
 
 pytestmark = pytest.mark.engine
 
@@ -28,10 +29,10 @@ from dataclasses import replace
 from pathlib import Path
 import work_on_row
 from rich.console import Console
-from stackwright import session
-from stackwright.compression import compression
-from stackwright.project import Plan
-from stackwright.record import Phase
+from stackwright.build import rows as session
+from stackwright.core.model.compression import compression
+from stackwright.host.project import Plan
+from stackwright.records.files import Phase
 job = work_on_row.job(Path(sys.argv[1]), sys.argv[2])
 waiting = replace(job.row, stack=replace(job.row.stack, id="never-begun"))
 plan = Plan(rows=(job.row, waiting), rejections=())

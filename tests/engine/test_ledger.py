@@ -12,17 +12,19 @@ import pytest
 from faults import harness
 from faults.ledger import FAULTS, GOOD, IN_A_SIF, Planted, lines
 
-from stackwright import convert, host, outside
-from stackwright.checks import ledger, static
-from stackwright.checks.rule import Facts, Finding, NotAsked
+from stackwright.build.sif import convert
+from stackwright.core.checks.check import Facts, Finding, NotAsked
+from stackwright.core.checks.tables import ledger, static
+from stackwright.core.ledger.books import Row
+from stackwright.core.model.row import Stack
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.host import Site
-from stackwright.ledger.books import Row
-from stackwright.ledger.facts import Documents
-from stackwright.model import Stack
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.host.site.settings import Site
+from stackwright.probe.outside import read
+from stackwright.probe.outside.documents import Documents
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("planted-faults")]
 SSHD = b"#!/bin/sh\n"
@@ -41,7 +43,7 @@ class Built:
     row: Row
 
     def of_image(self, name: str) -> Documents:
-        return outside.of_image(self.docker, harness.reference(name), SITE, self.row)
+        return read.of_image(self.docker, harness.reference(name), SITE, self.row)
 
 
 def judged(stack: Stack, documents: Documents) -> dict[str, Finding]:
@@ -119,7 +121,7 @@ def test_by_an_archive_as_by_the_folders_of_the_engine(built: Built, monkeypatch
 
 @pytest.fixture(scope="module")
 def sifs(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    apptainer = apptainers.find(built.runner, built.docker, mirror=host.apt_mirror(built.runner))
+    apptainer = apptainers.find(built.runner, built.docker, mirror=settings.apt_mirror(built.runner))
     folder = tmp_path_factory.mktemp("sifs")
     made = {name: folder / f"{name}.sif" for name in ("good", "together")}
     for name, sif in made.items():
@@ -133,7 +135,7 @@ def sifs(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 def of_sif(built: Built, sif: Path, docker: Docker | None) -> Documents:
     row = replace(built.row, world="sif")
     image = built.of_image("ledger-good").ledger
-    return outside.of_sif(sif, SITE, row, docker=docker, runner=built.runner, image=image)
+    return read.of_sif(sif, SITE, row, docker=docker, runner=built.runner, image=image)
 
 
 def test_an_untouched_sif_is_green_and_as_its_image(built: Built, sifs: Mapping[str, Path]) -> None:

@@ -14,13 +14,13 @@ import certifi
 import pytest
 from image_facts import stack
 
-from stackwright import leftovers
-from stackwright.checks.static import site_layers
+from stackwright.core.checks.tables.static import site_layers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.host import RegistryAddress, Site
-from stackwright.ledger.reading import CHUNK
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site.settings import RegistryAddress, Site
+from stackwright.probe import site_leaks
+from stackwright.probe.outside.content import CHUNK
 
 pytestmark = pytest.mark.engine
 IMAGE = "stackwright-test/leftovers:1"
@@ -71,7 +71,7 @@ def found(docker: Docker, site: Site, *, archive: bool) -> set[tuple[str, str]]:
     with pytest.MonkeyPatch.context() as patch:
         if archive:
             patch.setattr(os, "geteuid", lambda: 1000)
-        facts = leftovers.facts(docker, IMAGE, site)
+        facts = site_leaks.facts(docker, IMAGE, site)
     assert facts["layers"] >= 2
     return {(one["what"], one["path"]) for one in facts["left"]}
 
@@ -168,7 +168,7 @@ def test_the_check_is_red_and_nothing_of_the_value_is_in_facts_or_verdict(
     image: str, site: Site, docker: Docker, runner: Runner, tmp_path: Path
 ) -> None:
     build(docker, runner, tmp_path, DELETED, b" ".join(text.encode() for text in VALUES.values()))
-    facts = {"layers": leftovers.facts(docker, IMAGE, site)}
+    facts = {"layers": site_leaks.facts(docker, IMAGE, site)}
     finding = site_layers(stack(), facts)
     assert finding.problems
     told = json.dumps(facts) + str(finding)

@@ -9,7 +9,7 @@ import small_project
 from test_cli import call
 from upstream_server import UpstreamServer
 
-from stackwright import lock
+from stackwright.core.resolve import lockfile
 
 
 def test_a_version_that_does_not_exist_is_an_error_and_the_other_rows_are_locked(
@@ -24,5 +24,5 @@ def test_a_version_that_does_not_exist_is_an_error_and_the_other_rows_are_locked
     assert "torch" in err.partition("error: small-b")[2].partition("next: ")[0]
     assert "./build.py plan small-b" in err.partition("next: ")[2]
     assert '"small-a"' in out
-    assert lock.read(tmp_path / "locks" / "small-a.txt").refused == ""
-    assert lock.read(tmp_path / "locks" / "small-b.txt").refused
+    assert lockfile.read(tmp_path / "locks" / "small-a.txt").refused == ""
+    assert lockfile.read(tmp_path / "locks" / "small-b.txt").refused

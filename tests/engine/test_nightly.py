@@ -27,16 +27,18 @@ from registry_server import RegistryServer, StartRegistry
 from small_project import NCCL, ROOT, ROWS
 from upstream_server import UpstreamServer, serving
 
-from stackwright import history, history_nights, record
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
+from stackwright.host.runner import Completed, Runner
+from stackwright.nightly.compare import Morning, State
 from stackwright.nightly.inputs import Kind
-from stackwright.nightly.morning import Morning, State
 from stackwright.nightly.words import text
 from stackwright.publish.moving import LOCK
-from stackwright.publish.whole import INDEX
-from stackwright.record import Phase, Status
-from stackwright.runner import Completed, Runner
+from stackwright.publish.set_index import INDEX
+from stackwright.records import files as record
+from stackwright.records.files import Phase, Status
+from stackwright.records.history import builds as history
+from stackwright.records.history import nights
 
 KILLS, FEW = int(os.environ.get("STACKWRIGHT_KILLS", "20")), 5
 """20 take two to three minutes; more or fewer by STACKWRIGHT_KILLS."""
@@ -308,7 +310,7 @@ def builds(root: Path) -> list[tuple[str, str]]:
 def nights_of(root: Path, keys: Iterable[str]) -> set[str]:
     """The release of numpy in each key: it names the night that the key is of."""
     with history.opened(root / "out" / "history.sqlite") as db:
-        found = [{one.name: one.value for one in history_nights.inputs_of(db, key)} for key in keys]
+        found = [{one.name: one.value for one in nights.inputs_of(db, key)} for key in keys]
     return {one["numpy"] for one in found}
 
 

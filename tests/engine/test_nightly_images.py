@@ -13,17 +13,18 @@ from nightly_on_rows import project, work
 from registry_server import RegistryServer, StartRegistry
 from upstream_server import UpstreamServer
 
-from stackwright import host, lock
+from stackwright.core.errors import SiteError
+from stackwright.core.resolve import lockfile
 from stackwright.engines import docker as engine
+from stackwright.engines.bases.table import PROVIDERS, Means
 from stackwright.engines.docker import Docker
-from stackwright.errors import SiteError
+from stackwright.host.project import cells, plan
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 from stackwright.nightly import tags
+from stackwright.nightly.compare import State
 from stackwright.nightly.inputs import Kind
-from stackwright.nightly.morning import State
 from stackwright.nightly.words import text
-from stackwright.project import cells, plan
-from stackwright.providers import PROVIDERS, Means
-from stackwright.runner import Runner
 
 UBUNTU, CUDA = "ubuntu:22.04", "nvidia/cuda:12.4.1-devel-ubuntu22.04"
 AT = {UBUNTU: f"hub/library/{UBUNTU}", CUDA: f"hub/{CUDA}"}
@@ -87,7 +88,7 @@ def which(docker: Docker, image: str) -> str:
 def test_a_tag_that_moved_rebuilds_the_row_and_the_morning_says_from_where_to_where(
     root: Path, upstream: UpstreamServer, registry: RegistryServer, push: Push, docker: Docker
 ) -> None:
-    site = host.site(Runner())
+    site = settings.site(Runner())
     old = tags.digest(site, UBUNTU)
     (first,) = work(root).rows
     assert first.state is State.REBUILT
@@ -114,13 +115,13 @@ def test_what_was_resolved_is_what_is_built_though_the_tag_moves_meanwhile(
     project_ = project(root)
     shutil.copytree(project_.out / "nightly" / morning.run / "locks", project_.locks)
     (row,) = plan(project_, cells(project_)).rows
-    locked = dict(lock.read(project_.locks / "small-ubuntu.txt").base.images)
+    locked = dict(lockfile.read(project_.locks / "small-ubuntu.txt").base.images)
     assert set(locked) == {UBUNTU, CUDA}
     for _, name in PROVIDERS["nvidia"].wanted(row.stack):
         engine.remove(docker, name)
     push(UBUNTU, "new")
     said: list[str] = []
-    means = Means(docker=docker, runner=Runner(), site=host.site(Runner()), say=said.append)
+    means = Means(docker=docker, runner=Runner(), site=settings.site(Runner()), say=said.append)
     images = PROVIDERS["nvidia"].ensure(row.stack, means)
     assert len(said) == len(images) == 2, "both had to be pulled again"
     assert [which(docker, name) for _, name in images] == ["old", "old"]
@@ -147,7 +148,7 @@ def test_images_that_are_handed_in_are_not_asked_for(
     root: Path, upstream: UpstreamServer, registry: RegistryServer, docker: Docker, tiny: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setenv("STACKWRIGHT_IMAGE_MIRROR", host.HANDED_IN)
+    monkeypatch.setenv("STACKWRIGHT_IMAGE_MIRROR", settings.HANDED_IN)
     missing = [name for name in (UBUNTU, CUDA) if not engine.image_exists(docker, name)]
     for name in missing:
         engine.tag(docker, tiny, name)
@@ -173,10 +174,10 @@ def test_the_registry_is_asked_with_the_sites_ca_and_dockers_login(
     monkeypatch.setattr(tags, "PATIENCE", 1.0)
     monkeypatch.setenv("STACKWRIGHT_IMAGE_MIRROR", server.url)
     with pytest.raises(SiteError, match="certificate"):
-        tags.digest(host.site(runner), UBUNTU)
+        tags.digest(settings.site(runner), UBUNTU)
     monkeypatch.setenv("STACKWRIGHT_CA_BUNDLE", str(server.ca))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "none"))
     with pytest.raises(SiteError, match="login"):
-        tags.digest(host.site(runner), UBUNTU)
+        tags.digest(settings.site(runner), UBUNTU)
     monkeypatch.setenv("DOCKER_CONFIG", str(server.docker_config(tmp_path / "docker")))
-    assert tags.digest(host.site(runner), UBUNTU).startswith("sha256:")
+    assert tags.digest(settings.site(runner), UBUNTU).startswith("sha256:")

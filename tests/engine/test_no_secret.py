@@ -24,7 +24,7 @@ from own_engine import forget
 from registry_server import PASSWORD, USER, RegistryServer, registry
 
 from stackwright.engines.docker import Docker
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 

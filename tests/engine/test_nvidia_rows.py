@@ -14,16 +14,17 @@ from uuid import uuid4
 import pytest
 from own_engine import TINY, StartEngine
 
-from stackwright import host, render
+from stackwright.core.errors import SiteError
+from stackwright.core.facts import distributions
+from stackwright.core.model.row import Stack
+from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
+from stackwright.engines.bases.table import PROVIDERS, Means
 from stackwright.engines.docker import Docker
-from stackwright.errors import SiteError
-from stackwright.host import Site
-from stackwright.model import Stack
-from stackwright.project import Planned, Project, cells, plan
-from stackwright.providers import PROVIDERS, Means
-from stackwright.rules import tables
-from stackwright.runner import Runner
+from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.host.site.settings import Site
 
 ROOT = Path(__file__).parents[2]
 ROWS = {
@@ -46,7 +47,7 @@ SWAPPED = {
 
 @pytest.fixture(scope="module")
 def site(runner: Runner) -> Site:
-    return host.site(runner)
+    return settings.site(runner)
 
 
 @pytest.fixture
@@ -85,9 +86,9 @@ def test_a_row_builds_on_a_swapped_base(
     nvcc = f"{PROVIDERS['nvidia'].copies(row.stack)}/bin/nvcc"
     fake = f"RUN mkdir -p {Path(nvcc).parent} && printf '{NVCC} {row.stack.cuda}' > {nvcc} && chmod +x {nvcc}"
     cuda = _image(docker, runner, f"FROM {tiny}\n{fake}\n", f"{name}-cuda")
-    render.write(row.recipe, tmp_path / "context")
-    own = replace(tables.known(stack.os), sources=tables.known(row.stack.os).sources)
-    secrets = host.site_secrets(tmp_path / "private", site, own)
+    dockerfile.write(row.recipe, tmp_path / "context")
+    own = replace(distributions.known(stack.os), sources=distributions.known(row.stack.os).sources)
+    secrets = settings.site_secrets(tmp_path / "private", site, own)
     try:
         done = runner(
             docker.command(
@@ -120,7 +121,7 @@ def _look_inside(docker: Docker, image: str, stack: Stack, stage: str) -> None:
     python = "python3.9" if stack.python == "3.9" else "python3"
     assert said(f"{python} -m venv /tmp/venv && /tmp/venv/bin/python -c 'print(1)'") == "1"
     if stage == "toolchain":
-        release = tables.gcc_release(stack.gcc)
+        release = distributions.gcc_release(stack.gcc)
         assert said(f"gcc-{release} -dumpversion") == said(f"g++-{release} -dumpversion") == release
         assert said("/usr/local/cuda/bin/nvcc") == f"Cuda compilation tools, release {stack.cuda}"
         assert said("cmake --version > /dev/null && mpirun --version | head -1").startswith(

@@ -8,17 +8,17 @@ from typing import get_args
 import pytest
 from registry_server import PASSWORD, StartRegistry
 
-from stackwright import host
-from stackwright.engines import oci
+from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 
 
-@pytest.mark.parametrize("name", get_args(oci.Name))
-def test_each_says_its_version(name: oci.Name, runner: Runner, docker: Docker) -> None:
-    tool = oci.find(name, runner, docker, mirror=host.apt_mirror(runner))
+@pytest.mark.parametrize("name", get_args(oci_tools.Name))
+def test_each_says_its_version(name: oci_tools.Name, runner: Runner, docker: Docker) -> None:
+    tool = oci_tools.find(name, runner, docker, mirror=settings.apt_mirror(runner))
     assert tool("version" if name != "skopeo" else "--version", timeout=60).ok
 
 
@@ -27,7 +27,7 @@ def test_a_file_goes_to_a_registry_with_a_login_and_back(
 ) -> None:
     server = start_registry()
     assert server.ca
-    oras = oci.find("oras", runner, docker, mirror=host.apt_mirror(runner))
+    oras = oci_tools.find("oras", runner, docker, mirror=settings.apt_mirror(runner))
     config = server.docker_config(tmp_path / "docker")
     env = {"DOCKER_CONFIG": str(config), "SSL_CERT_FILE": str(server.ca)}
     (tmp_path / "x").write_text("what is sent")
@@ -46,7 +46,7 @@ def test_a_file_goes_to_a_registry_with_a_login_and_back(
 
 
 def test_stdin_reaches_it(runner: Runner, docker: Docker, tmp_path: Path) -> None:
-    cosign = oci.find("cosign", runner, docker, mirror=host.apt_mirror(runner))
+    cosign = oci_tools.find("cosign", runner, docker, mirror=settings.apt_mirror(runner))
     env = {"COSIGN_PASSWORD": "p"}
     done = cosign("generate-key-pair", "--output-key-prefix", tmp_path / "k", folders=(tmp_path,), env=env)
     assert done.ok, done.stderr

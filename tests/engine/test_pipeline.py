@@ -15,10 +15,11 @@ from uuid import uuid4
 import pytest
 from work_on_row import KEY, ROOT, STEPS, job
 
-from stackwright import pipeline, record
+from stackwright.build import row
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.record import Phase, Status
+from stackwright.records import files as record
+from stackwright.records.files import Phase, Status
 
 KILLS = 6
 CHILD = [sys.executable, str(Path(__file__).parent / "work_on_row.py")]
@@ -77,11 +78,11 @@ def test_a_second_run_builds_nothing_and_an_image_that_is_gone_is_built_again(
 ) -> None:
     wanted = (Phase.BASE, Phase.BUILD)
     work = job(tmp_path, salt)
-    first = pipeline.work(work, wanted)
-    assert pipeline.work(work, wanted) == first
+    first = row.work(work, wanted)
+    assert row.work(work, wanted) == first
     assert first.image
     engine.remove(docker, first.image.reference)
-    again = pipeline.work(work, wanted)
+    again = row.work(work, wanted)
     assert again.image
     assert engine.image_exists(docker, again.image.reference)
     assert len(record.load_all(tmp_path / "records").records) == 2

@@ -11,10 +11,10 @@ from faults import harness
 from faults.ledger import FAULTS as OF_THE_LEDGER
 from faults.table import FAULTS, NAMES, WITHOUT_A_FAULT, Fault
 
+from stackwright.core.model.row import Outcome, Stack, Tier, Verdict
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.model import Outcome, Stack, Tier, Verdict
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("planted-faults")]
 

@@ -13,20 +13,21 @@ from own_engine import TINY, StartEngine
 from publishing import BASE, MANIFEST, Rows, access, image_at, publisher, verdict
 from registry_server import RegistryServer, StartRegistry
 
-from stackwright import host, record
-from stackwright.attest.statement import ENVELOPE, PREDICATE_TYPE, Kind
+from stackwright.core.errors import DiskError, GateError, MatrixError, PublishError
+from stackwright.core.model.matrix import Publish
+from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
-from stackwright.engines import oci
+from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
-from stackwright.errors import DiskError, GateError, MatrixError, PublishError
-from stackwright.matrix import Publish
-from stackwright.model import Tier
-from stackwright.project import Planned
+from stackwright.host.project import Planned
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 from stackwright.publish import Published, publish_rows
-from stackwright.publish.layout import _require_same, of_image
-from stackwright.publish.registry import Manifest
-from stackwright.record import Record
-from stackwright.runner import Runner
+from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind
+from stackwright.publish.packing import _require_same, of_image
+from stackwright.publish.registry.client import Manifest
+from stackwright.records import files as record
+from stackwright.records.files import Record
 
 pytestmark = pytest.mark.engine
 
@@ -111,7 +112,7 @@ def test_what_is_packed_is_what_the_engine_has(
     own = start_engine(store if containerd else None).docker
     found = engine.inspect(own, TINY)
     assert found
-    skopeo = oci.find("skopeo", runner, docker, mirror=host.apt_mirror(runner))
+    skopeo = oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
     made = of_image(found["Id"], 10**7, tmp_path, docker=own, runner=runner, skopeo=skopeo)
     assert (made.manifest.document["config"]["digest"] == found["Id"]) is not containerd
     assert {path.stat().st_size for _, path in made.files} == set(made.manifest.blobs.values())
@@ -123,7 +124,7 @@ def test_what_is_packed_is_what_the_engine_has(
 def test_too_little_disk_to_pack_is_said_before_it_is_full(
     rows: Rows, server: RegistryServer, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stackwright.publish.layout.PEAK", 10**9)
+    monkeypatch.setattr("stackwright.publish.packing.PEAK", 10**9)
     with pytest.raises(DiskError, match="GB are needed to pack the image"):
         publish_rows(publisher(rows, access(server), said), [rows.row("one")])
 
@@ -187,7 +188,7 @@ def test_the_record_that_was_attached_tells_which_tiers_had_passed(
     rows: Rows, server: RegistryServer, said: list[str], tmp_path: Path
 ) -> None:
     """By the tag that clients keep, because this registry has no API of referrers."""
-    oras = oci.find("oras", rows.runner, rows.docker, mirror=host.apt_mirror(rows.runner))
+    oras = oci_tools.find("oras", rows.runner, rows.docker, mirror=settings.apt_mirror(rows.runner))
     assert server.ca
     env = {"DOCKER_CONFIG": os.environ["DOCKER_CONFIG"], "SSL_CERT_FILE": str(server.ca)}
 

@@ -12,15 +12,18 @@ import pytest
 from publishing import BASE, ROOT, Rows, publisher, verdict
 from registry_server import RegistryServer
 
-from stackwright import convert, host, record, sign
+from stackwright.build.sif import convert
+from stackwright.core.errors import GateError, PublishError, SiteError
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines.docker import Docker
-from stackwright.errors import GateError, PublishError, SiteError
-from stackwright.project import cells, plan
+from stackwright.engines.sif import sign
+from stackwright.host.project import cells, plan
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings as host
 from stackwright.publish import publish_rows
-from stackwright.publish.registry import Access
-from stackwright.record import SifFile
-from stackwright.runner import Runner
+from stackwright.publish.registry.client import Access
+from stackwright.records import files as record
+from stackwright.records.files import SifFile
 
 pytestmark = pytest.mark.engine
 

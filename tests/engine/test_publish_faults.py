@@ -19,11 +19,11 @@ from faulty_proxy import RESET, Answer, Decide, Fault, FaultyProxy
 from publishing import BASE, Rows, access, image_at, publisher
 from registry_server import RegistryServer, StartRegistry
 
-from stackwright import host
-from stackwright.errors import PublishError
-from stackwright.matrix import Publish
-from stackwright.project import Planned
-from stackwright.publish import publish_rows, whole
+from stackwright.core.errors import PublishError
+from stackwright.core.model.matrix import Publish
+from stackwright.host.project import Planned
+from stackwright.host.site import settings
+from stackwright.publish import publish_rows, set_index
 from stackwright.publish.moving import JOURNAL, PROGRAM, finish
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
@@ -130,7 +130,7 @@ def test_a_proxy_of_the_site_is_the_way_there(
     with before(server, decide) as proxy:
         monkeypatch.setenv("http_proxy", f"http://user:planted-proxy@{proxy.address}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        to = replace(access(server, "registry.planted.example"), proxies=host.proxies())
+        to = replace(access(server, "registry.planted.example"), proxies=settings.proxies())
         publish_rows(publisher(rows, to, said), [rows.row("one")])
         assert "one" in server.tags(BASE)
     assert all(path.startswith("http://registry.planted.example/v2/") for _, path in proxy.requests)
@@ -253,8 +253,8 @@ def test_killed_between_two_moving_tags(
 
 def names_of(server: RegistryServer) -> dict[str, str]:
     """Name to digest of every entry that the tag for all rows leads to."""
-    index = json.loads(server.get(f"{BASE}/manifests/all", accept=whole.INDEX))
-    return {one["annotations"][whole.NAME]: one["digest"] for one in index["manifests"]}
+    index = json.loads(server.get(f"{BASE}/manifests/all", accept=set_index.INDEX))
+    return {one["annotations"][set_index.NAME]: one["digest"] for one in index["manifests"]}
 
 
 def test_the_tag_of_all_rows_never_shows_a_mixed_set(

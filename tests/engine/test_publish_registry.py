@@ -16,10 +16,10 @@ import pytest
 from publishing import Rows, access, image_at, publisher
 from registry_server import PASSWORD, USER, RegistryServer, StartRegistry
 
-from stackwright.errors import PublishError
+from stackwright.core.errors import PublishError
+from stackwright.host.runner import Runner
 from stackwright.publish import publish_rows
-from stackwright.publish.registry import Access
-from stackwright.runner import Runner
+from stackwright.publish.registry.client import Access
 
 pytestmark = pytest.mark.engine
 

@@ -13,21 +13,21 @@ from attested import TheSite
 from publishing import BASE, ROOT, TODAY
 from signed_image import SmallRow
 
-from stackwright import record
-from stackwright.attest import access, hook, verify
-from stackwright.attest.layout import Layout, image_of
+from stackwright.build.row import checks_digest
+from stackwright.core.errors import AttestError
+from stackwright.core.model.matrix import Publish
 from stackwright.engines import docker as engine
-from stackwright.engines import oci
+from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
-from stackwright.errors import AttestError
-from stackwright.host import RegistryAddress
-from stackwright.matrix import Publish
-from stackwright.pipeline import checks_digest
-from stackwright.project import Project
+from stackwright.host.project import Project
+from stackwright.host.runner import Runner
+from stackwright.host.site.settings import RegistryAddress
 from stackwright.publish import Publisher, publish_rows
-from stackwright.publish.registry import Registry
-from stackwright.publish.site import access as way_to
-from stackwright.runner import Runner
+from stackwright.publish.attest import hook, oras, verify
+from stackwright.publish.attest.oci_layout import Layout, image_of
+from stackwright.publish.publisher import access as way_to
+from stackwright.publish.registry.client import Registry
+from stackwright.records import files as record
 
 pytestmark = pytest.mark.engine
 
@@ -60,7 +60,7 @@ def publisher(
     return Publisher(
         project=project, scheme=Publish(), registry=Registry(way_to(address, ()), print), base=BASE,
         docker=docker, runner=runner, say=print, today=TODAY, before_tags=signed,
-        skopeo=lambda: oci.find("skopeo", runner, docker),
+        skopeo=lambda: oci_tools.find("skopeo", runner, docker),
     )  # fmt: skip
 
 
@@ -69,9 +69,9 @@ def test_what_is_published_is_verified_by_its_tag(
 ) -> None:
     (one,) = publish_rows(publisher, [small.row])
     by_tag = f"{the_site.server.address}/{BASE}:{small.row.stack.id}"
-    with access.to_registry(by_tag, the_site.settings, the_site.oras, say=print) as registry:
+    with oras.to_registry(by_tag, the_site.settings, the_site.oras, say=print) as registry:
         copied = registry.copy(by_tag, tmp_path / "copy")
-    image = image_of(copied, access.COPIED)
+    image = image_of(copied, oras.COPIED)
     assert image == one.digest
     done = verify.verify(
         Layout(folder=tmp_path / "copy"), image, the_site.public, the_site.cosign, at=datetime.now(UTC),

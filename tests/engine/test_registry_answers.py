@@ -16,14 +16,14 @@ from faulty_proxy import Answer, Decide, Fault, FaultyProxy
 from publishing import BASE, ROOT
 from registry_server import RegistryServer, StartRegistry, certificates
 
-from stackwright import cache, host
-from stackwright.attest import access as oras_way
-from stackwright.attest.tools import ran
-from stackwright.engines import oci
+from stackwright.core.errors import EngineError, PublishError, SiteError
+from stackwright.engines import oci_tools, stage_cache
 from stackwright.engines.docker import Docker
-from stackwright.errors import EngineError, PublishError, SiteError
-from stackwright.publish.registry import Access, Registry
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.publish.attest import oras as oras_way
+from stackwright.publish.attest.tools import ran
+from stackwright.publish.registry.client import Access, Registry
 
 pytestmark = pytest.mark.engine
 PAGE = b"<html><head><title>%s</title></head><body>disk full, quota exceeded</body></html>"
@@ -214,8 +214,8 @@ def test_a_token_that_expires_in_the_middle_of_a_push_does_not_cut_the_layer_off
 def test_what_oras_says_is_told_apart(
     server: RegistryServer, docker: Docker, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    oras = oci.find("oras", runner, docker, mirror=host.apt_mirror(runner))
-    site = replace(host.site(runner), ca=server.ca, proxies=())
+    oras = oci_tools.find("oras", runner, docker, mirror=settings.apt_mirror(runner))
+    site = replace(settings.site(runner), ca=server.ca, proxies=())
 
     def cause(address: str, **options: object) -> str:
         reference, here = f"{address}/{BASE}:none", replace(site, **options)  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ def test_what_oras_says_is_told_apart(
     assert cause("registry.invalid") == "there is no host of this name"
     assert cause("127.0.0.1:9") == "the registry does not answer"
     assert (
-        cause(server.address, ca=host.ca_bundle({}))
+        cause(server.address, ca=settings.ca_bundle({}))
         == "the registry's certificate is of an unknown authority"
     )
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "none"))
@@ -245,8 +245,8 @@ def test_what_oras_says_is_told_apart(
 def test_oras_waits_for_a_proxy_as_well(
     plain: RegistryServer, docker: Docker, runner: Runner, said: list[str]
 ) -> None:
-    oras = oci.find("oras", runner, docker, mirror=host.apt_mirror(runner))
-    site = replace(host.site(runner), proxies=())
+    oras = oci_tools.find("oras", runner, docker, mirror=settings.apt_mirror(runner))
+    site = replace(settings.site(runner), proxies=())
     with FaultyProxy(plain.address, first(12, page(502))).running() as proxy:
         reference = f"{proxy.address}/{BASE}:none"
         with (
@@ -258,7 +258,7 @@ def test_oras_waits_for_a_proxy_as_well(
 
 
 def test_a_program_that_could_not_be_run_has_judged_nothing(docker: Docker, runner: Runner) -> None:
-    nowhere = oci.Tool(name="cosign", runner=runner, docker=replace(docker, host="unix:///nowhere"))
+    nowhere = oci_tools.Tool(name="cosign", runner=runner, docker=replace(docker, host="unix:///nowhere"))
     with pytest.raises(EngineError, match="cosign could not be run"):
         ran(nowhere, "version", folders=(), timeout=60)
 
@@ -273,13 +273,13 @@ def test_a_cache_of_stages_that_is_away_for_a_moment_costs_no_row(
     plain.kill()
     back = threading.Timer(4.0, plain.start)
     back.start()
-    cache.send(docker, tiny, reference)
+    stage_cache.send(docker, tiny, reference)
     back.join()
     assert plain.tags(BASE) == ["stage"]
     plain.kill()
     back = threading.Timer(4.0, plain.start)
     back.start()
-    assert cache.has(docker, reference)
+    assert stage_cache.has(docker, reference)
     back.join()
 
 
@@ -287,7 +287,7 @@ def test_a_cache_that_stays_away_or_has_no_such_name_is_said(
     docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SiteError, match="no such host"):
-        cache.has(docker, "registry.invalid/x:1")
-    monkeypatch.setattr(cache, "PATIENCE", 2.0)
+        stage_cache.has(docker, "registry.invalid/x:1")
+    monkeypatch.setattr(stage_cache, "PATIENCE", 2.0)
     with pytest.raises(SiteError, match="connection refused"):
-        cache.has(docker, "127.0.0.1:9/x:1")
+        stage_cache.has(docker, "127.0.0.1:9/x:1")

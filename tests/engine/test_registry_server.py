@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from registry_server import StartRegistry
 
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 

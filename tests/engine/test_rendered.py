@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import render
+from stackwright.core.render import dockerfile
+from stackwright.engines.bases.table import PROVIDERS
 from stackwright.engines.docker import Docker
-from stackwright.project import Planned, Project, cells, plan
-from stackwright.providers import PROVIDERS
-from stackwright.runner import Runner
+from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.host.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 MATRICES = ("matrix.yaml", "matrix.nvidia.yaml")
@@ -23,7 +23,7 @@ RECIPES = [row.recipe for row in ROWS]
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rendered")
-    render.write_all(RECIPES, folder)
+    dockerfile.write_all(RECIPES, folder)
     return folder
 
 
@@ -36,7 +36,7 @@ def linter(docker: Docker, runner: Runner) -> tuple[str, ...]:
 
 
 def test_bake_accepts_the_bake_file(rendered: Path, docker: Docker, runner: Runner) -> None:
-    done = runner(docker.command("buildx", "bake", "--file", render.BAKE_FILE, "--print"), cwd=rendered)
+    done = runner(docker.command("buildx", "bake", "--file", dockerfile.BAKE_FILE, "--print"), cwd=rendered)
     assert done.ok, done.stderr
     targets = json.loads(done.stdout)["target"]
     assert set(targets) == {recipe.id for recipe in RECIPES}

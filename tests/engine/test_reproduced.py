@@ -14,16 +14,18 @@ import pytest
 import rows
 
 from bench import reproduce
-from stackwright import host, labels, render
+from stackwright.core.facts import distributions
+from stackwright.core.model import labels
+from stackwright.core.model.row import Stack
+from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
+from stackwright.engines.bases.table import PROVIDERS, Means
 from stackwright.engines.docker import Docker
-from stackwright.model import Stack
-from stackwright.providers import PROVIDERS, Means
-from stackwright.rules import tables
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
-Build = Callable[[str, render.Sources], Path]
+Build = Callable[[str, dockerfile.Sources], Path]
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +38,16 @@ def build(
     row: Stack, docker: Docker, runner: Runner, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Build]:
     """Without any step of before; the archive of the image, whose layers are as the registry gets them."""
-    site, names = host.site(runner), []
+    site, names = settings.site(runner), []
     images = PROVIDERS[row.provider].ensure(row, Means(docker=docker, runner=runner, site=site, say=print))
 
-    def run(what: str, sources: render.Sources) -> Path:
+    def run(what: str, sources: dockerfile.Sources) -> Path:
         folder, name = tmp_path_factory.mktemp(what), f"stackwright-test/{what}-{uuid4().hex[:12]}:1"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(render, "_packages", lambda *_: cut_down.PACKAGES)
-            recipe = render.render(row, sources)
-        render.write(recipe, folder / "context")
-        secrets = host.site_secrets(folder / "site", site, tables.known(row.os))
+            patch.setattr(dockerfile, "_packages", lambda *_: cut_down.PACKAGES)
+            recipe = dockerfile.render(row, sources)
+        dockerfile.write(recipe, folder / "context")
+        secrets = settings.site_secrets(folder / "site", site, distributions.known(row.os))
         done = runner(
             docker.command(
                 "buildx", "build", "--no-cache", "--provenance=false", "--tag", name, "--target", "final",

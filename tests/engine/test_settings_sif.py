@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 from image_facts import docker_facts, stack
 
-from stackwright import configuration, convert, credentials, host, render
-from stackwright.checks import settings
+from stackwright.build.sif import convert
+from stackwright.core import credentials
+from stackwright.core.checks.judge import verify
+from stackwright.core.checks.tables import settings
+from stackwright.core.model.labels import KEY, PROVIDER, VERSION
+from stackwright.core.render import configuration, dockerfile
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.labels import KEY, PROVIDER, VERSION
-from stackwright.runner import Runner
-from stackwright.verify import verify
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings as host
 
 pytestmark = pytest.mark.engine
 ROW = stack()
@@ -29,8 +32,8 @@ OURS = {rule.id for rule in settings.RULES if "sif" in rule.worlds}
 def rendered() -> Iterator[str]:
     """The settings of the row's image, as instructions."""
     yield from (f'ENV {name}="{value}"' for name, value in configuration.environment(ROW).items())
-    labels = {PROVIDER: ROW.provider, KEY: "5e" * 32, VERSION: "5e" * 6, **dict(render.labels(ROW))}
-    yield from (f"LABEL {name}={render.dockerfile_literal(value)}" for name, value in labels.items())
+    labels = {PROVIDER: ROW.provider, KEY: "5e" * 32, VERSION: "5e" * 6, **dict(dockerfile.labels(ROW))}
+    yield from (f"LABEL {name}={dockerfile.dockerfile_literal(value)}" for name, value in labels.items())
     yield f"ENTRYPOINT {json.dumps(configuration.ENTRYPOINT)}"
     yield f"CMD {json.dumps(configuration.COMMAND)}"
 

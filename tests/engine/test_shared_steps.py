@@ -14,16 +14,16 @@ from own_engine import TINY, StartEngine
 from report_samples import built
 from rich.console import Console
 
-from stackwright.build import build
-from stackwright.display import Display
+from stackwright.build.display import Display
+from stackwright.build.phases import recorded_steps
+from stackwright.build.solve import build
+from stackwright.core.model.row import Recipe
+from stackwright.core.render.dockerfile import reference
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.model import Recipe
-from stackwright.phases import recorded_steps
-from stackwright.record import Record
-from stackwright.render import reference
-from stackwright.runner import Runner
-from stackwright.sharing import sentence, sharing
+from stackwright.host.runner import Runner
+from stackwright.records.files import Record
+from stackwright.records.report.sharing import sentence, sharing
 
 STAGES = """
 ARG BASE_IMAGE

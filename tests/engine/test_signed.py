@@ -13,16 +13,19 @@ import small_repository
 from own_engine import forget
 from small_repository import ROOT
 
-from stackwright import convert, host, phases, sign
-from stackwright.attest import keys
+from stackwright.build import phases
+from stackwright.build.sif import convert
+from stackwright.core.errors import ConvertError, SiteError
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
-from stackwright.engines import oci, sif
+from stackwright.engines import oci_tools
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.errors import ConvertError, SiteError
-from stackwright.runner import Runner
-from stackwright.sign import Signer
+from stackwright.engines.sif import layout, sign
+from stackwright.engines.sif.sign import Signer
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.publish.attest import keys
 
 pytestmark = pytest.mark.engine
 
@@ -31,7 +34,7 @@ ROW = "cuda12-torch"
 
 @pytest.fixture(scope="module")
 def apptainer(runner: Runner, docker: Docker) -> Apptainer:
-    return apptainers.find(runner, docker, mirror=host.apt_mirror(runner))
+    return apptainers.find(runner, docker, mirror=settings.apt_mirror(runner))
 
 
 def key(folder: Path, name: str, runner: Runner) -> Signer:
@@ -83,7 +86,7 @@ def test_one_changed_byte_is_refused(
     """In each object, and what the table says of its kind and length. Nobody reads what fills the gaps."""
     content = signed.read_bytes()
     with signed.open("rb") as file:
-        objects = sif._table(file).objects
+        objects = layout._table(file).objects
     assert [OBJECTS[one.kind] for _, one in objects] == [
         "definition", "metadata", "metadata", "files", "signature"
     ]  # fmt: skip
@@ -149,7 +152,7 @@ def test_the_command_signs_with_the_site_s_key_which_is_cosign_s_as_well(
     forget(docker, told["image"]["reference"])
     assert dict(told["tools"])[phases.SIGNED_BY] == ours.fingerprint
     sign.verify(apptainer, root / told["sif"]["path"], ours.public)
-    cosign = oci.find("cosign", runner, docker, mirror=host.apt_mirror(runner))
+    cosign = oci_tools.find("cosign", runner, docker, mirror=settings.apt_mirror(runner))
     with keys.loaded(ours.key, cosign) as key:
         assert keys.keyid(key.public) == keys.keyid(ours.public)
 

@@ -14,15 +14,17 @@ from typing import Any
 import pytest
 
 from bench import contents
-from stackwright import convert, host
-from stackwright.compression import Compression, compression
-from stackwright.engines import apptainer, squash, stream
+from stackwright.build.sif import convert
+from stackwright.core.errors import ConvertError
+from stackwright.core.model.compression import Compression, compression
+from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Job, Mount
-from stackwright.engines.squash import SCRIPT, Squashing, Way
-from stackwright.errors import ConvertError
-from stackwright.runner import Runner
+from stackwright.engines.sif import squashfs, tar_stream
+from stackwright.engines.sif.squashfs import SCRIPT, Squashing, Way
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 FAST = (Way.MOUNTED, Way.LAYERS, Way.STREAM)
@@ -102,7 +104,7 @@ def _noted(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def program(runner: Runner, docker: Docker) -> Apptainer:
-    return apptainer.find(runner, docker, mirror=host.apt_mirror(runner))
+    return apptainer.find(runner, docker, mirror=settings.apt_mirror(runner))
 
 
 @pytest.fixture(scope="module")
@@ -241,15 +243,15 @@ def test_what_an_engine_cannot_do_is_not_asked(
     runner: Runner, docker: Docker, program: Apptainer, image: str, tmp_path: Path
 ) -> None:
     here = task(docker, runner, program, image, tmp_path)
-    assert all(squash.can(here, way) for way in Way)
+    assert all(squashfs.can(here, way) for way in Way)
     old = replace(here, docker=replace(docker, version="27.5.1"))
-    assert [way for way in Way if squash.can(old, way)] == [Way.LAYERS, Way.STREAM, Way.ARCHIVE]
+    assert [way for way in Way if squashfs.can(old, way)] == [Way.LAYERS, Way.STREAM, Way.ARCHIVE]
     other = replace(here, docker=replace(docker, driver="overlayfs"))
-    assert [way for way in Way if squash.can(other, way)] == [Way.MOUNTED, Way.STREAM, Way.ARCHIVE]
+    assert [way for way in Way if squashfs.can(other, way)] == [Way.MOUNTED, Way.STREAM, Way.ARCHIVE]
     remote = replace(here, docker=replace(docker, host="tcp://elsewhere:2375"))
-    tools = squash.has_squashfs_tools(runner)
+    tools = squashfs.has_squashfs_tools(runner)
     wanted = [Way.STREAM, Way.ARCHIVE] if tools else [Way.ARCHIVE]
-    assert [way for way in Way if squash.can(remote, way)] == wanted
+    assert [way for way in Way if squashfs.can(remote, way)] == wanted
 
 
 def test_an_engine_that_refuses_to_mount_images_is_asked_for_another_way(
@@ -257,7 +259,7 @@ def test_an_engine_that_refuses_to_mount_images_is_asked_for_another_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     said: list[str] = []
-    monkeypatch.setattr(squash, "ImageMount", lambda **_: engine.ImageMount(image="", target="/image"))
+    monkeypatch.setattr(squashfs, "ImageMount", lambda **_: engine.ImageMount(image="", target="/image"))
     made = convert.to_sif(
         image, tmp_path / "x.sif", docker=docker, runner=runner, apptainer=program, image_bytes=10**7,
         say=said.append,
@@ -292,7 +294,7 @@ def test_a_native_apptainer_without_our_image_streams(
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     monkeypatch.setenv("STACKWRIGHT_BIND", str(tmp_path))
     monkeypatch.setenv("STACKWRIGHT_DOCKER", " ".join(docker.command()))
-    monkeypatch.setattr(squash, "IMAGE", "stackwright-test/no-such-image:1")
+    monkeypatch.setattr(squashfs, "IMAGE", "stackwright-test/no-such-image:1")
     native = Apptainer(program=program.program, version=program.version, native=True, runner=runner)
     sif = convert_by(Way.STREAM, image, folder / "x.sif", runner, docker, native)
     assert without_times(docker, slow, sif) == []
@@ -319,7 +321,7 @@ def test_a_conversion_that_takes_too_long_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(convert, "TIMEOUT", 0.01)
-    monkeypatch.setattr(squash, "make_skeleton", _patient(squash.make_skeleton))
+    monkeypatch.setattr(squashfs, "make_skeleton", _patient(squashfs.make_skeleton))
     with pytest.raises(ConvertError, match="no end after"):
         convert_by(way, image, tmp_path / "x.sif", runner, docker, program)
     ours = f"label={engine.MADE_BY_US}={os.getpid()}"
@@ -341,8 +343,8 @@ def test_a_stream_that_ends_too_early_is_seen(
         whole = whole.rstrip(b"\0") if share > 0.9 else whole
         stream_feed([whole[: int(len(whole) * share)]], pipe, **options)
 
-    stream_feed = stream.feed
-    monkeypatch.setattr(stream, "feed", cut)
+    stream_feed = tar_stream.feed
+    monkeypatch.setattr(tar_stream, "feed", cut)
     with pytest.raises(ConvertError):
         convert_by(Way.STREAM, image, tmp_path / "x.sif", runner, docker, program)
     assert list(tmp_path.iterdir()) == []
@@ -358,11 +360,11 @@ def test_a_file_that_cannot_be_read_is_not_left_empty(
     of_root = files / "of root"
     of_root.write_text("secret")
     here = task(docker, runner, program, image, work)
-    squash.make_skeleton(here)
+    squashfs.make_skeleton(here)
     work.chmod(0o777)
     for mode, code in ((0o644, 0), (0o600, 1)):
         of_root.chmod(mode)
-        for name in ("added.pf", squash.WRITTEN):
+        for name in ("added.pf", squashfs.WRITTEN):
             (work / name).unlink(missing_ok=True)
         job = Job(
             image=apptainer.IMAGE, argv=("sh", "/script", "mounted", *here.words), workdir="/work",

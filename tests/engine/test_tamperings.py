@@ -13,11 +13,11 @@ import pytest
 from attested import Published, TheSite, certificate, made_key
 from tampering import Tampered
 
-from stackwright.attest import keys
-from stackwright.attest.statement import Kind
-from stackwright.errors import AttestError
-from stackwright.model import Tier
-from stackwright.runner import Runner
+from stackwright.core.errors import AttestError
+from stackwright.core.model.row import Tier
+from stackwright.host.runner import Runner
+from stackwright.publish.attest import keys
+from stackwright.publish.attest.statements.statement import Kind
 
 pytestmark = pytest.mark.engine
 

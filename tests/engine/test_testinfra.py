@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import testinfra
 
-from stackwright import convert, testinfra_apptainer
-from stackwright import host as site
+from stackwright.build.sif import convert
 from stackwright.engines import apptainer
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings as site
+from stackwright.probe import testinfra_apptainer
 
 pytestmark = pytest.mark.engine
 testinfra_apptainer.register()

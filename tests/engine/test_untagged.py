@@ -9,15 +9,15 @@ import pytest
 from publishing import BASE, Rows, access, publisher, verdict
 from registry_server import RegistryServer, StartRegistry
 
-from stackwright import record
-from stackwright.app import ROOT, App
-from stackwright.cli_shards import publisher as site_publisher
+from stackwright.cli.app import ROOT, App
+from stackwright.cli.commands.shards import publisher as site_publisher
+from stackwright.core.errors import PublishError, RecordError
+from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.errors import PublishError, RecordError
-from stackwright.model import Tier
-from stackwright.project import Planned
-from stackwright.publish import Publisher, untagged
+from stackwright.host.project import Planned
+from stackwright.publish import Publisher, by_digest
+from stackwright.records import files as record
 
 pytestmark = pytest.mark.engine
 
@@ -47,7 +47,7 @@ def test_it_goes_by_digest_whatever_the_verdict_and_has_no_tag(
     rows: Rows, by: Publisher, server: RegistryServer
 ) -> None:
     row = rows.row("one", judged=verdict(failed=(Tier.STATIC,)))
-    untagged.push(by, row)
+    by_digest.push(by, row)
     known = rows.record_of(row)
     assert known.image is not None
     assert server.get(f"{BASE}/manifests/{known.image.digest}")
@@ -61,10 +61,10 @@ def test_another_machine_has_the_same_image_and_is_to_prove_it_again(
     known = rows.record_of(row)
     assert known.image is not None
     record.write(replace(known, verdicts=(verdict(), verdict(world="sif"))), rows.project.records)
-    untagged.push(by, row)
+    by_digest.push(by, row)
     engine.remove(docker, known.image.reference)
     assert not engine.image_exists(docker, known.image.reference)
-    untagged.fetch(by, row)
+    by_digest.fetch(by, row)
     found = engine.inspect(docker, known.image.reference)
     assert found is not None
     assert found["Id"] == known.image.id
@@ -74,28 +74,28 @@ def test_another_machine_has_the_same_image_and_is_to_prove_it_again(
 def test_another_image_under_that_digest_is_refused(rows: Rows, by: Publisher) -> None:
     one, two = rows.row("one"), rows.row("two")
     for row in (one, two):
-        untagged.push(by, row)
+        by_digest.push(by, row)
     other = rows.record_of(two)
     assert other.image is not None
     noted(rows, one, digest=other.image.digest)
     with pytest.raises(PublishError, match="another id"):
-        untagged.fetch(by, one)
+        by_digest.fetch(by, one)
     assert rows.record_of(one).verdict("docker") is not None
 
 
 def test_what_nobody_pushed_is_said(rows: Rows, by: Publisher) -> None:
     row = rows.row("one")
     with pytest.raises(PublishError, match="nobody has pushed it"):
-        untagged.fetch(by, row)
+        by_digest.fetch(by, row)
     noted(rows, row, digest=f"sha256:{'0' * 64}")
     with pytest.raises(PublishError, match=r"not found|unknown"):
-        untagged.fetch(by, row)
+        by_digest.fetch(by, row)
 
 
 def test_a_row_without_a_record_is_said(rows: Rows, by: Publisher, tmp_path: Path) -> None:
     row = rows.row("one")
     elsewhere = replace(by, project=replace(by.project, out=tmp_path / "elsewhere"))
-    for act in (untagged.push, untagged.fetch):
+    for act in (by_digest.push, by_digest.fetch):
         with pytest.raises(RecordError, match="no record of its image is here"):
             act(elsewhere, row)
 
@@ -104,11 +104,11 @@ def test_a_wrong_password_is_said_and_not_shown(
     rows: Rows, by: Publisher, server: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = rows.row("one")
-    untagged.push(by, row)
+    by_digest.push(by, row)
     wrong = server.docker_config(tmp_path / "wrong", password="another-Passw0rd")
     monkeypatch.setenv("DOCKER_CONFIG", str(wrong))
     with pytest.raises(PublishError) as raised:
-        untagged.fetch(by, row)
+        by_digest.fetch(by, row)
     assert "unauthorized" in str(raised.value)
     assert "another-Passw0rd" not in str(raised.value)
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stackwright import host, pipeline
-from stackwright.display import Display
+from stackwright.build import row
+from stackwright.build.display import Display
+from stackwright.build.job import Job
+from stackwright.core.errors import EngineError
+from stackwright.core.model.row import Recipe
 from stackwright.engines import docker
-from stackwright.errors import EngineError
-from stackwright.job import Job
-from stackwright.model import Recipe
-from stackwright.project import Planned, Project, cells, plan
-from stackwright.record import Phase
-from stackwright.runner import Runner
+from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.records.files import Phase
 
 ROOT = Path(__file__).parents[2]
 STEPS = 4
@@ -39,11 +40,11 @@ def job(out: Path, salt: str) -> Job:
         row=Planned(stack=replace(real.stack, id=recipe.id), recipe=recipe),
         docker=docker.find(runner),
         apptainer=no_apptainer,  # type: ignore[arg-type]
-        site=host.site(runner),
+        site=settings.site(runner),
         runner=runner,
         display=Display(Console(stderr=True)),
     )
 
 
 if __name__ == "__main__":
-    pipeline.work(job(Path(sys.argv[1]), sys.argv[2]), (Phase.BASE, Phase.BUILD))
+    row.work(job(Path(sys.argv[1]), sys.argv[2]), (Phase.BASE, Phase.BUILD))

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from test_golden import ROWS, SOURCES
 
-from stackwright import configuration, definition, render
-from stackwright.labels import PROVIDER
-from stackwright.project import Planned
+from stackwright.core.model.labels import PROVIDER
+from stackwright.core.render import configuration, definition, dockerfile
+from stackwright.host.project import Planned
 
 
 def final_stage(text: str) -> Iterator[tuple[str, str]]:
@@ -56,7 +56,7 @@ def test_a_dockerfile_sets_what_the_check_compares(row: Planned) -> None:
     labels = found.pop("Labels")
     assert isinstance(labels, dict)
     labels.setdefault(PROVIDER, row.stack.provider)  # of the base that Debian's provider makes
-    assert labels == {**dict(render.labels(row.stack)), PROVIDER: row.stack.provider}
+    assert labels == {**dict(dockerfile.labels(row.stack)), PROVIDER: row.stack.provider}
     wanted = configuration.settings(row.stack)
     wanted["Env"] = dict(entry.split("=", 1) for entry in wanted["Env"])
     assert found == wanted

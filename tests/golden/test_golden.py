@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import definition, render
-from stackwright.project import Planned, Project, cells, plan, sources
+from stackwright.core.render import definition, dockerfile
+from stackwright.host.project import Planned, Project, cells, plan, sources
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent
@@ -58,7 +58,7 @@ def test_definition_file(row: Planned, update: bool) -> None:
 
 
 def test_bake_file(update: bool) -> None:
-    text = render.bake(row.recipe for row in PLAN.rows)
+    text = dockerfile.bake(row.recipe for row in PLAN.rows)
     assert text == expected(GOLDEN / "docker-bake.json", text, update)
 
 

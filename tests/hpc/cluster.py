@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from stackwright import convert, host
+from stackwright.build.sif import convert
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.runner import Completed, Runner
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site import settings as host
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out"

@@ -10,7 +10,7 @@ from cluster import Cluster
 
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 
 @pytest.fixture(scope="session")

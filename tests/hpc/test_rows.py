@@ -12,10 +12,10 @@ from cluster import JOB, SIFS, USER, Cluster
 from test_slurm import PROJECT, TRAP
 
 from bench.nodes import DRIVER, LEND_DRIVER, SHARED_CORES
-from stackwright import launch
-from stackwright.checks import collective
-from stackwright.launch.slurm import PMI
-from stackwright.project import cells, default_rows, plan
+from stackwright.core.checks.tables import collective
+from stackwright.core.launch import launchers
+from stackwright.core.launch.slurm import PMI
+from stackwright.host.project import cells, default_rows, plan
 
 pytest_plugins = ("slurm_fixtures",)
 pytestmark = pytest.mark.engine
@@ -25,19 +25,19 @@ ROWS = {row.stack.id: row for row in plan(PROJECT, cells(PROJECT, NAMED or defau
 
 
 @pytest.fixture(params=ROWS)
-def target(request: pytest.FixtureRequest) -> launch.Target:
+def target(request: pytest.FixtureRequest) -> launchers.Target:
     """A row whose SIF was built here. Where it was asked for by name, it has to be there."""
     row = ROWS[request.param]
     built = PROJECT.folder(row.recipe) / f"{row.stack.id}.sif"
     if not built.exists():
         missing = f"{built.name} is not there: ./build.py sif {row.stack.id}"
         pytest.fail(missing) if NAMED else pytest.skip(missing)
-    return launch.Target.of(row.stack, "i", sif=f"{SIFS}/{built.relative_to(PROJECT.out)}")
+    return launchers.Target.of(row.stack, "i", sif=f"{SIFS}/{built.relative_to(PROJECT.out)}")
 
 
 @pytest.mark.parametrize(("nodes", "per_node"), [(1, 2), (2, 1)])
 def test_the_frameworks_of_a_row_train_in_its_sif(
-    nodes: int, per_node: int, target: launch.Target, cluster: Cluster
+    nodes: int, per_node: int, target: launchers.Target, cluster: Cluster
 ) -> None:
     for framework in dict.fromkeys(run.partition("/")[0] for run in collective.runs(ROWS[target.row].stack)):
         ranks = trained(cluster, target, framework, nodes=nodes, per_node=per_node)
@@ -52,7 +52,7 @@ def test_the_frameworks_of_a_row_train_in_its_sif(
 
 
 def trained(
-    cluster: Cluster, target: launch.Target, framework: str, *, nodes: int, per_node: int
+    cluster: Cluster, target: launchers.Target, framework: str, *, nodes: int, per_node: int
 ) -> list[dict[str, Any]]:
     """What each rank left, in their order."""
     facts = cluster.folder / uuid4().hex
@@ -66,16 +66,16 @@ def trained(
         done = cluster.run(*words)
         assert done.ok, done.stderr
     probe = (*python, "/probes/collective.py", f"{JOB}/{facts.name}", framework)
-    site = launch.site(nodes=nodes, per_node=per_node)
-    made = launch.LAUNCHERS["slurm"].make(target, site, ("env", *SHARED_CORES, *lent, *probe))
-    done = cluster.submit(launch.script(made))
+    site = launchers.site(nodes=nodes, per_node=per_node)
+    made = launchers.LAUNCHERS["slurm"].make(target, site, ("env", *SHARED_CORES, *lent, *probe))
+    done = cluster.submit(launchers.script(made))
     assert done.ok, done.stdout + done.stderr
     found = (json.loads(path.read_text()) for path in facts.iterdir())
     return sorted(found, key=lambda rank: int(rank["rank"]))
 
 
-def test_a_row_without_its_pmi_is_named_as_the_trap(target: launch.Target, cluster: Cluster) -> None:
-    made = launch.LAUNCHERS["slurm"].make(target, launch.site(per_node=2), ("true",))
-    done = cluster.submit(launch.script(made).replace(f"--mpi={PMI[target.mpi.flavour]} ", "--mpi=none "))
+def test_a_row_without_its_pmi_is_named_as_the_trap(target: launchers.Target, cluster: Cluster) -> None:
+    made = launchers.LAUNCHERS["slurm"].make(target, launchers.site(per_node=2), ("true",))
+    done = cluster.submit(launchers.script(made).replace(f"--mpi={PMI[target.mpi.flavour]} ", "--mpi=none "))
     assert not done.ok
     assert TRAP in done.stdout

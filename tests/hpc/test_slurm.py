@@ -12,13 +12,13 @@ import cluster as clusters
 import pytest
 from cluster import JOB, OUT, ROOT, Cluster
 
-from stackwright import cluster as doctor
-from stackwright import launch
+from stackwright.core.launch import launchers
+from stackwright.core.launch.slurm import PMI
+from stackwright.core.model.row import Mpi
 from stackwright.engines.docker import Docker
-from stackwright.launch.slurm import PMI
-from stackwright.model import Mpi
-from stackwright.project import Project, cells, plan
-from stackwright.runner import Completed, Runner
+from stackwright.host import login_node as doctor
+from stackwright.host.project import Project, cells, plan
+from stackwright.host.runner import Completed, Runner
 
 pytest_plugins = ("slurm_fixtures",)
 pytestmark = pytest.mark.engine
@@ -49,8 +49,8 @@ def program(cluster: Cluster) -> None:
 
 def recipe(flavour: str, sif: Path, command: tuple[str, ...] = SUM, **site: Any) -> str:
     mpi = Mpi(flavour="mpich" if flavour == "mpich" else "openmpi", version=VERSIONS[flavour])
-    target = launch.Target(row=f"{flavour}-test", mpi=mpi, nccl_code=22105, image="i", sif=sif.name)
-    return launch.script(launch.LAUNCHERS["slurm"].make(target, launch.site(**site), command))
+    target = launchers.Target(row=f"{flavour}-test", mpi=mpi, nccl_code=22105, image="i", sif=sif.name)
+    return launchers.script(launchers.LAUNCHERS["slurm"].make(target, launchers.site(**site), command))
 
 
 def answers(text: str) -> list[dict[str, Any]]:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import testinfra
 
-from stackwright import testinfra_apptainer
-from stackwright.model import Stack, Tier, Verdict
-from stackwright.probe import STACK, gather
-from stackwright.verify import rules, verify
+from stackwright.core.checks.judge import rules, verify
+from stackwright.core.model.row import Stack, Tier, Verdict
+from stackwright.probe import testinfra_apptainer
+from stackwright.probe.run import STACK, gather
 
 SEALED = "--containall --no-home --no-privs"
 """No folder of the caller's is there, and /root is the image's."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stackwright.model import Outcome, Verdict
+from stackwright.core.model.row import Outcome, Verdict
 
 
 def test_check(rule_id: str, verdict: Verdict, record_property: Callable[[str, object], None]) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from stackwright.checks.rule import same_release
-from stackwright.checks.static import APPTAINER_LIBRARIES
-from stackwright.model import Stack
-from stackwright.render import declared
+from stackwright.core.checks.check import same_release
+from stackwright.core.checks.tables.static import APPTAINER_LIBRARIES
+from stackwright.core.model.row import Stack
+from stackwright.core.render.dockerfile import declared
 
 Property = Callable[[str, object], None]
 

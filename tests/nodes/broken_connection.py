@@ -31,7 +31,7 @@ def pair(certificate: str, key: str) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
 
 def main(certificate: str, key: str, *mended: str) -> str:
     if mended:
-        from stackwright.nodes import tls
+        from stackwright.build.nodes import tls
 
         tls.dask_setup()
     sound, broken = pair(certificate, key), pair(certificate, key)

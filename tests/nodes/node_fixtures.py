@@ -9,7 +9,7 @@ import node_pair
 import pytest
 from node_pair import Dask, Nodes
 
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 
 @pytest.fixture(scope="session")

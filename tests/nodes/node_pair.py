@@ -27,7 +27,7 @@ import small_repository
 import yaml
 from own_engine import OwnEngine, own_engine
 
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
 
 ROOT = small_repository.ROOT
 REGISTRY = "127.0.0.1:5000"

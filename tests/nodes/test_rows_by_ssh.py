@@ -16,7 +16,7 @@ import pytest
 from node_pair import CACHE, ROWS, Nodes, wait_for
 from rows_run import complete, ended
 
-from stackwright.errors import NodesError
+from stackwright.core.errors import NodesError
 
 pytest_plugins = ("node_fixtures",)
 pytestmark = pytest.mark.engine

@@ -16,13 +16,14 @@ from distributed import Security
 from node_pair import CACHE, DYING, ROWS, Nodes
 from rows_run import complete, distinct, ended, in_its_slow_step, records, while_it_runs
 
-from stackwright import cache, host
 from stackwright.engines import docker as engine
+from stackwright.engines import stage_cache
+from stackwright.engines.bases.table import PROVIDERS, Means
 from stackwright.engines.docker import Docker
-from stackwright.project import Project, cells, plan
-from stackwright.providers import PROVIDERS, Means
-from stackwright.record import Status
-from stackwright.runner import Runner
+from stackwright.host.project import Project, cells, plan
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.records.files import Status
 
 pytest_plugins = ("node_fixtures",)
 pytestmark = pytest.mark.engine
@@ -30,11 +31,11 @@ IMAGE = "stackwright-test/slurm-python:1"
 PYTHON = "3.13"
 """That of the nodes' distribution: it runs the project there, with the packages of requirements.txt."""
 clusters.PACKAGES[IMAGE] = ("slurmctld", "slurmd", "slurm-client", "munge", "python3", "procps")
-SHARED = cache.Cache(repository=CACHE)
-RUN = "from stackwright.cli import main; main(['probe', '--cluster', 'slurm', '--jobs', '2'])"
+SHARED = stage_cache.Cache(repository=CACHE)
+RUN = "from stackwright.cli.main import main; main(['probe', '--cluster', 'slurm', '--jobs', '2'])"
 ASK = """
-from stackwright.nodes.connection import in_queue
-from stackwright.runner import Runner
+from stackwright.build.nodes.client import in_queue
+from stackwright.host.runner import Runner
 print(in_queue(["77777"], Runner()))
 """
 JOBQUEUE = """
@@ -88,16 +89,16 @@ def base(project: Path, nodes: Nodes, runner: Runner) -> None:
     stack = plan(found, cells(found, ROWS[:1])).rows[0].stack
     first = nodes.engines[0].docker
     means = Means(
-        docker=first, runner=runner, site=host.site(runner), say=print, bring=partial(_bring, first)
+        docker=first, runner=runner, site=settings.site(runner), say=print, bring=partial(_bring, first)
     )
     for _, image in PROVIDERS[stack.provider].ensure(stack, means):
-        cache.send(first, image, SHARED.base(image))
+        stage_cache.send(first, image, SHARED.base(image))
 
 
 def _bring(docker: Docker, image: str) -> None:
     """What a test before had built."""
-    if cache.has(docker, SHARED.base(image)):
-        cache.fetch(docker, SHARED.base(image), image)
+    if stage_cache.has(docker, SHARED.base(image)):
+        stage_cache.fetch(docker, SHARED.base(image), image)
 
 
 def start(slurm: Cluster, project: Path, packages: Path, program: str = RUN) -> subprocess.Popen[str]:
@@ -120,7 +121,7 @@ def inside(slurm: Cluster, container: str, script: str) -> str:
 
 
 def test_a_broken_connection_takes_others_with_it_unless_it_is_ours(runner: Runner, tmp_path: Path) -> None:
-    """The nodes' Python breaks both; when it does so no longer, stackwright/nodes/tls.py can go."""
+    """The nodes' Python breaks both; when it does so no longer, stackwright/build/nodes/tls.py can go."""
     docker = engine.find(runner)
     clusters.ensure(runner, docker, IMAGE)
     security = Security.temporary()

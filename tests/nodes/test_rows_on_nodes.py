@@ -16,9 +16,9 @@ from distributed import Client
 from node_pair import CACHE, DYING, FIRST, ROWS, Dask, Nodes, wait_for
 from rows_run import complete, distinct, ended, in_its_slow_step, records, while_it_runs
 
-from stackwright.errors import NodesError
-from stackwright.nodes.connection import ENGINE
-from stackwright.record import Status
+from stackwright.build.nodes.client import ENGINE
+from stackwright.core.errors import NodesError
+from stackwright.records.files import Status
 
 pytest_plugins = ("node_fixtures",)
 pytestmark = pytest.mark.engine
@@ -133,7 +133,7 @@ def test_a_node_with_another_version_is_named(
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(project / "stackwright", other / "stackwright")
-    with (other / "stackwright" / "verify.py").open("a") as file:
+    with (other / "stackwright" / "core" / "checks" / "judge.py").open("a") as file:
         file.write("# of another day\n")
     said = wrong_node(dask, project, nodes, root=other)
     assert f"{other}/stackwright is another version of Stackwright (1 of 2 nodes)" in said

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stackwright import host
-from stackwright.patches import Patch, Series
-from stackwright.runner import Runner
+from stackwright.core.facts.patches import Patch, Series
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "out" / "cache"
@@ -75,7 +75,7 @@ def patch_program(runner: Runner, folder: Path) -> Path:
 
 
 def _from_the_distribution(runner: Runner, folder: Path) -> Path:
-    suite, mirror = platform.freedesktop_os_release()["VERSION_CODENAME"], host.apt_mirror(runner)
+    suite, mirror = platform.freedesktop_os_release()["VERSION_CODENAME"], settings.apt_mirror(runner)
     argv: list[str | Path] = [
         "mmdebstrap",
         "--quiet",

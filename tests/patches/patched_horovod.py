@@ -11,8 +11,8 @@ import horovod_source as source
 import pytest
 from patching import apply
 
-from stackwright.patches import load_series
-from stackwright.runner import Runner
+from stackwright.core.facts.patches import load_series
+from stackwright.host.runner import Runner
 
 SERIES = load_series(source.ROOT / "patches" / "horovod")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from stackwright.patches import Patch, Series
-from stackwright.runner import Completed, Runner
+from stackwright.core.facts.patches import Patch, Series
+from stackwright.host.runner import Completed, Runner
 
 OPTIONS = ("-p1", "--forward", "--fuzz=0")
 """Those of scripts/build-horovod.sh; a test keeps the two equal."""

@@ -18,10 +18,10 @@ import pytest
 from image_facts import docker_facts, stack
 from patching import apply, hunks
 
-from stackwright.checks import attack
-from stackwright.patches import load_series
-from stackwright.runner import Runner
-from stackwright.verify import verify
+from stackwright.core.checks.judge import verify
+from stackwright.core.checks.tables import attack
+from stackwright.core.facts.patches import load_series
+from stackwright.host.runner import Runner
 
 PROBE = source.ROOT / "probes" / "attack.py"
 SERIES = load_series(source.ROOT / "patches" / "horovod")

@@ -10,9 +10,9 @@ import horovod_source as source
 import pytest
 from patching import OPTIONS, NotApplied, apply, header, hunks, reachable
 
-from stackwright.patches import Patch, Series, load_series
-from stackwright.project import Planned, Project, cells, plan
-from stackwright.runner import Runner
+from stackwright.core.facts.patches import Patch, Series, load_series
+from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.host.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")

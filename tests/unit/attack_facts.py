@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from stackwright.checks.attack import FORGED, JOB_ATTACKS, JOBS, LOOPBACK, SERVERS, SERVICES, UNSIGNED
+from stackwright.core.checks.tables.attack import (
+    FORGED,
+    JOB_ATTACKS,
+    JOBS,
+    LOOPBACK,
+    SERVERS,
+    SERVICES,
+    UNSIGNED,
+)
 
 SERVED = {"value": "right", "error": None}
 NOT_EXECUTED = {"status": 403, "executed": False}

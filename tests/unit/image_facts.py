@@ -8,10 +8,10 @@ from typing import Any
 
 from attack_facts import attack
 
-from stackwright import configuration, render
-from stackwright.labels import KEY, PROVIDER, VERSION
-from stackwright.model import Base, Lock, Mpi, Package, Stack
-from stackwright.render import declared
+from stackwright.core.model.labels import KEY, PROVIDER, VERSION
+from stackwright.core.model.row import Base, Lock, Mpi, Package, Stack
+from stackwright.core.render import configuration, dockerfile
+from stackwright.core.render.dockerfile import declared
 
 SITE = "/opt/stack/lib/python3.13/site-packages"
 NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
@@ -53,7 +53,7 @@ def stack() -> Stack:
 
 def labels(row: Stack) -> dict[str, str]:
     added = {PROVIDER: row.provider, KEY: "5e" * 32, VERSION: "5e" * 6}
-    return added | dict(render.labels(row))
+    return added | dict(dockerfile.labels(row))
 
 
 def files() -> dict[str, Any]:

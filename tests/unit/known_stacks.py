@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stackwright.model import Cell, Mpi
+from stackwright.core.model.row import Cell, Mpi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

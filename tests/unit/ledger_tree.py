@@ -7,9 +7,9 @@ import hashlib
 import posixpath
 from collections.abc import Mapping
 
-from stackwright.ledger.account import Account, account
-from stackwright.ledger.books import Row
-from stackwright.ledger.entry import KEPT, Entry, Kind, Tree
+from stackwright.core.ledger.account import Account, account
+from stackwright.core.ledger.books import Row
+from stackwright.core.ledger.entry import KEPT, Entry, Kind, Tree
 
 SITE = "/opt/stack/lib/python3.13/site-packages"
 INFO = "/var/lib/dpkg/info"

@@ -6,10 +6,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from stackwright.compare import Difference
-from stackwright.model import Check, Outcome, Rejection, Tier, Verdict
-from stackwright.native import Native
-from stackwright.record import Component, Host, Image, Layer, Phase, Record, SifFile, Status, Step, Timing
+from stackwright.core.checks.compare import Difference
+from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict
+from stackwright.records.definition_builds import Native
+from stackwright.records.files import (
+    Component,
+    Host,
+    Image,
+    Layer,
+    Phase,
+    Record,
+    SifFile,
+    Status,
+    Step,
+    Timing,
+)
 
 NOON = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
 NO_GPU = "no NVIDIA GPU on this host"

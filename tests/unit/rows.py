@@ -6,15 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stackwright import lock, patches, render, resolve
-from stackwright.model import Cell, Lock, Mpi, Package, Stack
+from stackwright.core.facts import patches
+from stackwright.core.model.row import Cell, Lock, Mpi, Package, Stack
+from stackwright.core.render import dockerfile
+from stackwright.core.resolve import lockfile, resolve
 
 ROOT = Path(__file__).parents[2]
 SERIES = patches.load_series(ROOT / "patches" / "horovod")
-SOURCES = render.Sources.load(ROOT, SERIES)
+SOURCES = dockerfile.Sources.load(ROOT, SERIES)
 ALWAYS = tuple(patch.file for patch in SERIES.patches if not patch.when)
 """The patches that every row has."""
-LOCK = lock.read(ROOT / "locks" / "cuda12-torch.txt")
+LOCK = lockfile.read(ROOT / "locks" / "cuda12-torch.txt")
 
 CELL = Cell(
     id="cuda12-torch",

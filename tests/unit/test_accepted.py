@@ -14,19 +14,20 @@ from pathlib import Path
 import pytest
 from rows import CELL, LOCK, cell
 
-from stackwright import host, lock
-from stackwright.accepted import combinations, contradict, headers, install, report
-from stackwright.accepted.combinations import Compile, Question, Refusal
-from stackwright.accepted.contradict import Outcome
-from stackwright.accepted.steps import Chosen, locks, refusals
-from stackwright.accepted.work import Work
-from stackwright.files import replace_file
-from stackwright.locking import UV
-from stackwright.model import Cell
-from stackwright.resolve import check
-from stackwright.rules import Clash, Said, weigh
-from stackwright.rules.cell import CELL_RULES, first_clash
-from stackwright.runner import Runner
+from stackwright.audit.accepted import combinations, contradict, headers, install, report
+from stackwright.audit.accepted.combinations import Compile, Question, Refusal
+from stackwright.audit.accepted.contradict import Outcome
+from stackwright.audit.accepted.steps import Chosen, locks, refusals
+from stackwright.audit.accepted.work import Work
+from stackwright.core.model.row import Cell
+from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.resolve import check
+from stackwright.core.rules.rule import Clash, Said, weigh
+from stackwright.core.rules.table import CELL_RULES, first_clash
+from stackwright.host.files import replace_file
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.host.upstream.lock_rows import UV
 
 CHOSEN = Chosen(seed=1, rows=1, refusals=1)
 
@@ -35,9 +36,9 @@ RUNNER = Runner(show=False)
 
 
 @cache
-def site() -> host.Site:
+def site() -> settings.Site:
     """Asked once: it starts pip."""
-    return host.site(RUNNER)
+    return settings.site(RUNNER)
 
 
 def work(folder: Path) -> Work:
@@ -49,7 +50,7 @@ def work(folder: Path) -> Work:
 
 def keep(work: Work, row: Cell, *, pins: str = "", refused: str = "") -> None:
     """As if the index had been asked today."""
-    path = work.out / "locks" / f"{work.key(row, lock.requirements(row))}.json"
+    path = work.out / "locks" / f"{work.key(row, lockfile.requirements(row))}.json"
     replace_file(path, json.dumps({"pins": pins, "refused": refused}).encode())
 
 
@@ -67,8 +68,8 @@ def test_rows_that_differ_in_what_no_index_is_asked_are_one_question() -> None:
 def test_a_compiler_in_wheels_is_a_question_too() -> None:
     row = cell(cuda="13.2", torch="2.15.0", gcc="14", gpu_arch=("8.0",))
     assert [one.wanted for one in combinations.questions([row])] == [
-        lock.requirements(row),
-        lock.toolchain(row),
+        lockfile.requirements(row),
+        lockfile.toolchain(row),
     ]
 
 
@@ -230,5 +231,5 @@ def wheel(folder: Path, name: str, code: str) -> str:
 
 def test_a_question_is_told_apart_by_all_that_its_answer_depends_on() -> None:
     rows = (CELL, cell(python="3.12"), cell(os="debian-12"), cell(nccl="2.27.7"), cell(cudnn="9.1.0.70"))
-    asked = [Question(cell=row, wanted=lock.requirements(row), rows=1) for row in rows]
+    asked = [Question(cell=row, wanted=lockfile.requirements(row), rows=1) for row in rows]
     assert len({one.digest for one in asked}) == 5

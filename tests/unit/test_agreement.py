@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from image_facts import docker_facts, stack
 
-from stackwright.agreement import Case, cases, clean, judged
-from stackwright.model import Check, Outcome, Verdict
-from stackwright.verify import RULES, verify
+from stackwright.core.checks.judge import RULES, verify
+from stackwright.core.model.row import Check, Outcome, Verdict
+from stackwright.probe.agreement import Case, cases, clean, judged
 
 ROW = stack()
 JUNIT = """<testsuites><testsuite>

@@ -8,9 +8,9 @@ import pytest
 from image_facts import docker_facts
 from test_verify import ROW, failed
 
-from stackwright.checks import attack
-from stackwright.checks.attack import FORGED, JOBS, SERVERS, SERVICES, UNSIGNED
-from stackwright.verify import rules
+from stackwright.core.checks.judge import rules
+from stackwright.core.checks.tables import attack
+from stackwright.core.checks.tables.attack import FORGED, JOBS, SERVERS, SERVICES, UNSIGNED
 
 Facts = dict[str, Any]
 

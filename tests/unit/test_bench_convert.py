@@ -12,7 +12,7 @@ from rows import ROOT
 
 from bench import convert
 from bench.convert import APPTAINERS, GB, Measured, Run, lines
-from stackwright.engines.squash import Way
+from stackwright.engines.sif.squashfs import Way
 
 RESULTS = sorted((ROOT / "docs" / "results").glob("*/convert/*.json"))
 OWN = Run(way=APPTAINERS, compression="gzip:9", seconds=240.0, bytes=1000 * 10**6, peak=5 * GB, start=8.0)

@@ -13,10 +13,10 @@ import pytest
 import yaml
 from rows import ROOT
 
-from stackwright.ci import files, listing
-from stackwright.ci.shards import MOST_JOBS, OTHER_JOBS, Shard
-from stackwright.cli import main
-from stackwright.errors import DriftError
+from stackwright.cli.main import main
+from stackwright.core.errors import DriftError
+from stackwright.nightly.ci import files, listing
+from stackwright.nightly.ci.shards import MOST_JOBS, OTHER_JOBS, Shard
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 EVERY = files.files(files.WRITTEN)
@@ -111,7 +111,7 @@ def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
 
 
 def test_actions_are_pinned_to_the_commits_of_the_table() -> None:
-    rows = yaml.safe_load((ROOT / "stackwright" / "ci" / "actions.yaml").read_text())
+    rows = yaml.safe_load((ROOT / "stackwright" / "nightly" / "ci" / "actions.yaml").read_text())
     assert all(re.fullmatch(r"[0-9a-f]{40}", row["commit"]) and row["source"] for row in rows)
     used = {step["uses"] for step in steps() if "uses" in step}
     assert used == {f"{row['name']}@{row['commit']}" for row in rows}

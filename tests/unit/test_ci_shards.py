@@ -10,14 +10,15 @@ from dataclasses import replace
 import pytest
 from rows import ROOT, SOURCES, stack
 
-from stackwright import record, sharing
-from stackwright.ci.instructions import instructions
-from stackwright.ci.minutes import FIRST_GUESS, Work, works
-from stackwright.ci.shards import MOST_JOBS, OTHER_JOBS, Shard, seconds, shards
-from stackwright.model import Recipe
-from stackwright.project import Planned, Project, cells, plan
-from stackwright.record import Record
-from stackwright.render import render
+from stackwright.core.model.row import Recipe
+from stackwright.core.render.dockerfile import render
+from stackwright.core.render.instructions import instructions
+from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.nightly.ci.estimates import FIRST_GUESS, Work, works
+from stackwright.nightly.ci.shards import MOST_JOBS, OTHER_JOBS, Shard, seconds, shards
+from stackwright.records import files as record
+from stackwright.records.files import Record
+from stackwright.records.report import sharing
 
 RESULTS = ROOT / "docs" / "results" / "2026-11-20"
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")

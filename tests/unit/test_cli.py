@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from stackwright import cli
+from stackwright.cli import main
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as leaving:
-        cli.main(list(arguments))
+        main.main(list(arguments))
     captured = capsys.readouterr()
     return int(leaving.value.code or 0), captured.out, captured.err
 
@@ -154,8 +154,8 @@ def test_render_writes_what_plan_named(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def test_every_command_has_an_example_in_its_help() -> None:
-    assert cli.cli.commands
-    for name, command in cli.cli.commands.items():
+    assert main.cli.commands
+    for name, command in main.cli.commands.items():
         assert command.epilog, name
         assert f"./build.py {name}" in command.epilog
         assert command.help or command.callback.__doc__, name

@@ -18,14 +18,15 @@ from rich.console import Console
 from rows import ROOT, stack
 from test_cli import call
 
-from stackwright import cluster, output
-from stackwright.cluster import image as images
-from stackwright.cluster import seen
-from stackwright.cluster.answers import QUESTIONS, Answer, judge
-from stackwright.cluster.seen import PROGRAMS, Seen
-from stackwright.model import Mpi
-from stackwright.project import Project, cells, plan
-from stackwright.runner import Completed, Runner
+from stackwright.cli import tables
+from stackwright.core.launch.fit import image as images
+from stackwright.core.launch.fit import readers
+from stackwright.core.launch.fit.questions import QUESTIONS, Answer, judge
+from stackwright.core.launch.fit.readers import PROGRAMS, Seen
+from stackwright.core.model.row import Mpi
+from stackwright.host import login_node
+from stackwright.host.project import Project, cells, plan
+from stackwright.host.runner import Completed, Runner
 
 OPENMPI = images.of(stack(mpi=Mpi(flavour="openmpi", version="5.0.7"), cuda_runtime="12.4.127"))
 OPENMPI_4 = Mpi(flavour="openmpi", version="4.1.4")
@@ -63,7 +64,7 @@ class Cluster(Runner):
 
 
 def seen_on(said: Mapping[str, str]) -> Seen:
-    return cluster.examine(Cluster(said), [stack()]).seen
+    return login_node.examine(Cluster(said), [stack()]).seen
 
 
 def answer(image: images.Image, about: str, **changed: str | None) -> Answer:
@@ -91,7 +92,7 @@ def answer(image: images.Image, about: str, **changed: str | None) -> Answer:
     ],
 )
 def test_the_plugins_of_srun(which: str, plugins: Any, versions: Any) -> None:
-    found = seen.pmi(Seen(), PMI[which])
+    found = readers.pmi(Seen(), PMI[which])
     assert (found.pmi, found.pmix) == (plugins, versions)
 
 
@@ -106,49 +107,49 @@ def test_the_plugins_of_srun(which: str, plugins: Any, versions: Any) -> None:
     ],
 )
 def test_the_mpi_of_the_cluster(which: str, wanted: tuple[str, str]) -> None:
-    assert seen.mpirun(Seen(), MPIRUN[which]).mpi == wanted
+    assert readers.mpirun(Seen(), MPIRUN[which]).mpi == wanted
 
 
 def test_ompi_info_says_where_it_lies_and_what_it_can_use() -> None:
-    found = seen.ompi_info(Seen(), OMPI_INFO["HPC-X"])
+    found = readers.ompi_info(Seen(), OMPI_INFO["HPC-X"])
     assert (found.mpi, found.prefix) == (("openmpi", "4.1.7"), "/opt/hpcx/ompi")
     assert found.pml == ("cm", "ob1", "ucx")
     for other in (("intel", "2021.9"), ("openmpi", "4.1.7")):
-        assert seen.ompi_info(Seen(mpi=other), OMPI_INFO["Debian"]) == Seen(mpi=other)
+        assert readers.ompi_info(Seen(mpi=other), OMPI_INFO["Debian"]) == Seen(mpi=other)
 
 
 def test_each_port_has_its_device_state_and_link() -> None:
-    found = seen.ibv(Seen(), IBV["InfiniBand"]).ports
+    found = readers.ibv(Seen(), IBV["InfiniBand"]).ports
     assert found is not None
     assert [(one.device, one.number, one.active, one.link) for one in found] == [
         ("mlx5_12", 1, False, "Ethernet"), ("mlx5_13", 1, True, "InfiniBand"),
     ]  # fmt: skip
-    assert seen.ibv(Seen(), IBV["none"]).ports == ()
+    assert readers.ibv(Seen(), IBV["none"]).ports == ()
 
 
 def test_the_driver_is_not_the_version_of_nvidia_smi() -> None:
-    assert seen.nvidia(Seen(), NVIDIA["418"]).driver == "418.67"
-    assert seen.nvidia(Seen(), NVIDIA["580"]).driver == "580.126.09"
-    assert seen.nvidia(Seen(), NVIDIA["failed"]).driver is None
-    assert seen.capabilities(Seen(), "8.0\n8.0\n9.0\n").capabilities == ("8.0", "9.0")
-    assert seen.capabilities(Seen(), UNKNOWN_FIELD).capabilities == ()
+    assert readers.nvidia(Seen(), NVIDIA["418"]).driver == "418.67"
+    assert readers.nvidia(Seen(), NVIDIA["580"]).driver == "580.126.09"
+    assert readers.nvidia(Seen(), NVIDIA["failed"]).driver is None
+    assert readers.capabilities(Seen(), "8.0\n8.0\n9.0\n").capabilities == ("8.0", "9.0")
+    assert readers.capabilities(Seen(), UNKNOWN_FIELD).capabilities == ()
 
 
 def test_libc_runtime_and_kernel() -> None:
-    found = {name: seen.glibc(Seen(), text).glibc for name, text in LDD.items()}
+    found = {name: readers.glibc(Seen(), text).glibc for name, text in LDD.items()}
     assert found == {"2.41": "2.41", "2.34": "2.34", "2.35": "2.35", "musl": None}
-    assert [seen.runtime(Seen(), text).runtime for text in RUNTIME.values()] == [
+    assert [readers.runtime(Seen(), text).runtime for text in RUNTIME.values()] == [
         ("apptainer", "1.4.5"), ("singularity-ce", "3.11.4"), ("singularity", "3.8.7"),
         ("singularity", "2.6.1"),
     ]  # fmt: skip
-    assert seen.kernel(Seen(), "3.10.0-1160.el7.x86_64\n").kernel == "3.10.0"
+    assert readers.kernel(Seen(), "3.10.0-1160.el7.x86_64\n").kernel == "3.10.0"
 
 
 @given(text=st.text(max_size=300))
 def test_no_output_is_an_error(text: str) -> None:
     said = {" ".join(argv): text for argv, _ in PROGRAMS}
-    examined = cluster.examine(Cluster(said), [stack()])
-    assert json.dumps(cluster.as_json(examined))
+    examined = login_node.examine(Cluster(said), [stack()])
+    assert json.dumps(login_node.as_json(examined))
     assert all(one.said.isprintable() for one in examined.asked)
 
 
@@ -156,8 +157,8 @@ def test_no_output_is_an_error(text: str) -> None:
 def test_a_number_that_is_none_is_no_error(line: str) -> None:
     """int() takes no more than 4,300 digits."""
     said = {**HEALTHY, line: re.sub(r"\d+", "9" * 5000, HEALTHY.get(line, "9"))}
-    examined = cluster.examine(Cluster(said), [stack()])
-    assert json.dumps(cluster.as_json(examined))
+    examined = login_node.examine(Cluster(said), [stack()])
+    assert json.dumps(login_node.as_json(examined))
 
 
 # -- what follows ----------------------------------------------------------------------------------
@@ -265,7 +266,7 @@ class Hung(Cluster):
 )
 def test_a_program_that_hangs_is_not_one_that_is_absent(program: str, about: str, outcome: str) -> None:
     said = {**HEALTHY, "ompi_info": "", program: "hangs"}
-    (judged,) = cluster.examine(Hung(said), [stack()]).rows
+    (judged,) = login_node.examine(Hung(said), [stack()]).rows
     found = next(one for one in judged.answers if one.about == about)
     assert (found.outcome, found.why) == (outcome, f"{program.split()[0]} did not end within 30 s")
 
@@ -345,9 +346,9 @@ def test_a_host_without_any_of_it_is_no_failure(
 def test_the_rows_stand_side_by_side_on_a_narrow_screen(said: dict[str, str], width: int) -> None:
     project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
     stacks = [row.stack for row in plan(project, cells(project, ())).rows]
-    examined = cluster.examine(Cluster(said), stacks)
+    examined = login_node.examine(Cluster(said), stacks)
     console = Console(width=width, file=io.StringIO(), record=True)
-    for part in output.cluster_tables(examined):
+    for part in tables.cluster_tables(examined):
         console.print(part, soft_wrap=isinstance(part, str))
     text = console.export_text()
     assert "…" not in text.partition("fits best")[0].partition("no row fits")[0]

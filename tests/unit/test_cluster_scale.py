@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.cluster_scale import COMPRESSED, PULL, PUSH, Task, costs, main, simulate, tasks
-from stackwright.record import load
+from stackwright.records.files import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "results" / "2026-11-20"

@@ -9,8 +9,8 @@ import pytest
 from image_facts import EXTENSION, docker_facts, stack
 from rows import ROOT
 
-from stackwright.compare import COMPARED, differences
-from stackwright.labels import VENDOR
+from stackwright.core.checks.compare import COMPARED, differences
+from stackwright.core.model.labels import VENDOR
 
 FACTS = docker_facts(stack())
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stackwright.compression import DEFAULT, compression
-from stackwright.convert import SMALL, needed
-from stackwright.engines.squash import Way
-from stackwright.errors import UsageError
+from stackwright.build.sif.convert import SMALL, needed
+from stackwright.core.errors import UsageError
+from stackwright.core.model.compression import DEFAULT, compression
+from stackwright.engines.sif.squashfs import Way
 
 
 @pytest.mark.parametrize(

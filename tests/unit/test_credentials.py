@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackwright.credentials import EXCEPTIONS, Search, kinds, redact, redacted
+from stackwright.core.credentials import EXCEPTIONS, Search, kinds, redact, redacted
 
 RANDOM = Random(7)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

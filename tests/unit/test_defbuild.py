@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from rows import SOURCES, stack
 
-from stackwright import defbuild
-from stackwright.definition import render_definition
+from stackwright.build.sif import from_definition
+from stackwright.core.errors import BuildError, SiteError
+from stackwright.core.model.row import Base, Package
+from stackwright.core.render.definition import render_definition
 from stackwright.engines.apptainer import Apptainer
-from stackwright.errors import BuildError, SiteError
-from stackwright.host import Site
-from stackwright.model import Base, Package
-from stackwright.runner import Completed, Runner
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site.settings import Site
 
 SITE = Site(
     mirror="http://mirror.site/debian", ca=None, pip=(("index-url", "http://index.site/simple"),), proxies=()
@@ -40,7 +40,7 @@ class Recorder(Runner):
 def build(runner: Recorder, target: Path, site: Site = NOWHERE, **values: Any) -> None:
     row = stack(**values)
     native = Apptainer(program=Path("/usr/bin/apptainer"), version="1.4.5", native=True, runner=runner)
-    with defbuild.built(
+    with from_definition.built(
         row, render_definition(row, SOURCES), target, apptainer=native, runner=runner, docker=None,
         site=site, needs=1,
     ):  # fmt: skip
@@ -71,7 +71,7 @@ def test_the_site_is_in_files_that_only_the_builder_and_apt_read(tmp_path: Path)
     row, context = stack(), tmp_path / "context"
     (tmp_path / "bundle").write_text("CERTIFICATE")
     site = Site(mirror=SITE.mirror, ca=tmp_path / "bundle", pip=SITE.pip, proxies=())
-    defbuild.lay_out(render_definition(row, SOURCES), context, site, row)
+    from_definition.lay_out(render_definition(row, SOURCES), context, site, row)
     assert (context / "ca").read_text() == "CERTIFICATE"
     assert "http://mirror.site/debian" in (context / "apt-sources").read_text()
     assert (context / "pip-conf").read_text() == "[global]\nindex-url = http://index.site/simple\n"

@@ -15,11 +15,12 @@ import pytest
 from attack_facts import attack
 from rows import ROOT, SOURCES, lock_with, stack
 
-from stackwright import labels, render
-from stackwright.definition import definition_label, file_name, render_definition
-from stackwright.model import Stack
-from stackwright.project import Planned, Project, cells, plan
-from stackwright.rules import tables
+from stackwright.core.facts import distributions
+from stackwright.core.model import labels
+from stackwright.core.model.row import Stack
+from stackwright.core.render import dockerfile
+from stackwright.core.render.definition import definition_label, file_name, render_definition
+from stackwright.host.project import Planned, Project, cells, plan
 
 RECIPE = render_definition(stack(), SOURCES)
 TEXT = RECIPE.text("cuda12-torch.def")
@@ -48,7 +49,7 @@ def sections(part: str) -> dict[str, str]:
 def test_plain_lines_become_the_body_of_a_run() -> None:
     """The golden Dockerfiles hold the steps in this form, and the golden definition files as they are."""
     lines = "one \\\n    two\nfor x in a; do\n    three\ndone"
-    assert render.as_run(lines).splitlines() == [
+    assert dockerfile.as_run(lines).splitlines() == [
         "    one \\", "        two; \\", "    for x in a; do \\", "        three; \\", "    done",
     ]  # fmt: skip
 
@@ -63,11 +64,11 @@ def test_the_labels_are_those_of_the_image(row: Planned) -> None:
     assert len(of_image) >= 6
     inherited = {
         labels.PROVIDER: row.stack.provider,
-        labels.VERSION: render.render(row.stack, SOURCES).key[:12],
+        labels.VERSION: dockerfile.render(row.stack, SOURCES).key[:12],
     }
     assert found == {**inherited, **of_image}
     assert not {*inherited, labels.KEY} & {*of_image}
-    assert json.loads(found["org.stackwright.stack"]) == render.declared(row.stack)
+    assert json.loads(found["org.stackwright.stack"]) == dockerfile.declared(row.stack)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)
@@ -100,8 +101,10 @@ def test_each_post_is_shell_and_each_file_is_there(row: Planned, tmp_path: Path)
 
 
 def test_the_image_keeps_its_key() -> None:
-    assert render.render(stack(), SOURCES).key == render.render(stack(), replace(SOURCES, beside=())).key
-    assert RECIPE.key != render.render(stack(), SOURCES).key
+    assert (
+        dockerfile.render(stack(), SOURCES).key == dockerfile.render(stack(), replace(SOURCES, beside=())).key
+    )
+    assert RECIPE.key != dockerfile.render(stack(), SOURCES).key
     assert render_definition(stack(), SOURCES) == RECIPE
 
 
@@ -147,7 +150,7 @@ def test_a_label_that_would_be_something_else_is_refused(value: str) -> None:
 GOOD: dict[str, Any] = {
     "files": {"host_keys": []},
     "system": {
-        "row": json.dumps(render.declared(stack())),
+        "row": json.dumps(dockerfile.declared(stack())),
         "python_packages": {"torch": "2.6.0+cu124", "horovod": "0.28.1"},
     },
     "link": {"modules": {"torch": {"error": None}, "horovod.torch": {"error": None}}},
@@ -222,4 +225,4 @@ def test_a_probe_that_left_nothing_fails(name: str, tmp_path: Path) -> None:
 def test_a_lock_reaches_it() -> None:
     other = render_definition(stack(lock=replace(lock_with(), text=lock_with().text + "x==1\n")), SOURCES)
     assert other.text("requirements.txt").endswith("x==1\n")
-    assert tables.known("debian-13").sources in TEXT
+    assert distributions.known("debian-13").sources in TEXT

@@ -15,18 +15,19 @@ from report_samples import native as sample
 from report_samples import verdict
 from rows import ROOT
 
-from stackwright import definitions, native
-from stackwright.compression import compression
-from stackwright.definition import render_definition
-from stackwright.definitions import FACTS, Means
+from stackwright.build.sif import definition_rows
+from stackwright.build.sif.definition_rows import FACTS, Means
+from stackwright.core.errors import BuildError, StackwrightError
+from stackwright.core.model.compression import compression
+from stackwright.core.render.definition import render_definition
 from stackwright.engines.apptainer import Apptainer
-from stackwright.errors import BuildError, StackwrightError
-from stackwright.host import Site
-from stackwright.native import Native
-from stackwright.project import Plan, Planned, Project, cells, plan, sources
-from stackwright.record import SifFile
-from stackwright.runner import Runner
-from stackwright.sign import Signer
+from stackwright.engines.sif.sign import Signer
+from stackwright.host.project import Plan, Planned, Project, cells, plan, sources
+from stackwright.host.runner import Runner
+from stackwright.host.site.settings import Site
+from stackwright.records import definition_builds
+from stackwright.records.definition_builds import Native
+from stackwright.records.files import SifFile
 
 ANEW = "it is built anew"
 
@@ -71,15 +72,15 @@ def good(project: Project, row: Planned, means: Means) -> Path:
         sif=SifFile(
             path=str(path.relative_to(project.out.parent)), bytes=9, sha256="0" * 64, compression="zstd:3"
         ),
-        tools=definitions._tools(project, means),
+        tools=definition_rows._tools(project, means),
     )  # fmt: skip
-    native.write(known, project.records)
+    definition_builds.write(known, project.records)
     return path
 
 
 def work(project: Project, row: Planned, means: Means) -> tuple[Native, list[StackwrightError]]:
-    (one,), errors = definitions.work(project, Plan(rows=(row,), rejections=()), means)
-    assert native.newest(project.records).natives == (one,)
+    (one,), errors = definition_rows.work(project, Plan(rows=(row,), rejections=()), means)
+    assert definition_builds.newest(project.records).natives == (one,)
     return one, errors
 
 
@@ -89,7 +90,7 @@ def stand_in(*_: Any, **__: Any) -> None:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definitions, "built", stand_in)
+    monkeypatch.setattr(definition_rows, "built", stand_in)
 
 
 def test_one_that_is_good_is_only_compared(good: Path, project: Project, row: Planned, means: Means) -> None:
@@ -101,10 +102,12 @@ def test_one_that_is_good_is_only_compared(good: Path, project: Project, row: Pl
 def test_a_signed_one_is_good_unsigned_and_by_another_key_is_not(
     good: Path, project: Project, row: Planned, means: Means, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (known,) = native.newest(project.records).natives
-    native.write(replace(known, tools=(*known.tools, ("sif signed by", "f" * 16))), project.records)
+    (known,) = definition_builds.newest(project.records).natives
+    definition_builds.write(
+        replace(known, tools=(*known.tools, ("sif signed by", "f" * 16))), project.records
+    )
     assert work(project, row, means)[1] == []
-    monkeypatch.setattr(definitions, "built", stand_in)
+    monkeypatch.setattr(definition_rows, "built", stand_in)
     signer = Signer(key=Path("/nowhere"), public=b"another")
     assert [error.cause for error in work(project, row, replace(means, signer=signer))[1]] == [ANEW]
 
@@ -132,10 +135,10 @@ def test_one_that_is_not_as_todays_image_loses_its_name(
 def test_one_of_another_content_or_of_other_checks_is_built_anew(
     change: dict[str, Any], good: Path, project: Project, row: Planned, means: Means
 ) -> None:
-    (known,) = native.newest(project.records).natives
+    (known,) = definition_builds.newest(project.records).natives
     for path in (project.records / row.stack.id / "definition").iterdir():
         path.unlink()
-    native.write(replace(known, **change), project.records)
+    definition_builds.write(replace(known, **change), project.records)
     one, (error,) = work(project, row, means)
     assert (error.cause, one.reason) == (ANEW, ANEW)
     assert good.read_bytes() == b"yesterday"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rows import ROOT
 
-from stackwright.model import FRAMEWORKS
+from stackwright.core.model.row import FRAMEWORKS
 
 FOLDER = ROOT / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import clean, doctor, owners
-from stackwright.clean import Item, Known
-from stackwright.doctor import Finding
+from stackwright.build import clean, doctor
+from stackwright.build.clean import Item, Known
+from stackwright.build.doctor import Finding
+from stackwright.host import owners
 
 KEY = "0123456789ab" + "0" * 52
 OLD = "ba9876543210"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from stackwright.cli import cli
-from stackwright.errors import EXIT_INTERRUPTED, InternalError, StackwrightError
+from stackwright.cli.main import cli
+from stackwright.core.errors import EXIT_INTERRUPTED, InternalError, StackwrightError
 
 
 def kinds(kind: type[StackwrightError] = StackwrightError) -> list[type[StackwrightError]]:

@@ -8,11 +8,11 @@ from typing import Any, get_type_hints
 import pytest
 import yaml
 
-from stackwright.document import LOADER
-from stackwright.errors import MatrixError, UsageError
-from stackwright.expand import ID_ORDER, WHERE, expand, select
-from stackwright.load import interpret
-from stackwright.model import Cell, Mpi
+from stackwright.core.config.expand import ID_ORDER, WHERE, expand, select
+from stackwright.core.config.load import interpret
+from stackwright.core.config.yaml_tree import LOADER
+from stackwright.core.errors import MatrixError, UsageError
+from stackwright.core.model.row import Cell, Mpi
 
 DEFAULTS = """\
 defaults:

@@ -11,16 +11,16 @@ import pytest
 from rows import CELL, LOCK, ROOT
 from test_cli import call
 
-from stackwright.errors import UsageError
-from stackwright.explain import Explanation, explain
-from stackwright.model import Cell, Mpi
-from stackwright.resolve import check
-from stackwright.rules import About
-from stackwright.rules.cell import CELL_RULES
-from stackwright.rules.document import markdown
-from stackwright.rules.lock import LOCK_RULES
-from stackwright.rules.near import KNOWN, nearest
-from stackwright.setting import Question, question
+from stackwright.core.config.setting import Question, question
+from stackwright.core.errors import UsageError
+from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.resolve.explain import Explanation, explain
+from stackwright.core.resolve.nearest import KNOWN, nearest
+from stackwright.core.resolve.resolve import check
+from stackwright.core.rules.document import markdown
+from stackwright.core.rules.locks import LOCK_RULES
+from stackwright.core.rules.rule import About
+from stackwright.core.rules.table import CELL_RULES
 
 OLDEST = (
     "provider=nvidia", "os=ubuntu-16.04", "cuda=9.0", "cudnn=7.4.1.5", "nccl=2.3.7", "python=3.5",

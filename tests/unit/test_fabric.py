@@ -12,9 +12,9 @@ import fabric_logs as logs
 import pytest
 from test_launch import TARGETS
 
-from stackwright import launch
-from stackwright.launch import gpu_rank, rank
-from stackwright.launch.values import Batch, Line
+from stackwright.core.launch import launchers
+from stackwright.core.launch.carried import nccl_route, world
+from stackwright.core.launch.recipe import Batch, Line
 
 
 @pytest.mark.parametrize(
@@ -37,22 +37,22 @@ from stackwright.launch.values import Batch, Line
     ],
 )
 def test_mpi_tells_by_what_it_reaches_the_other_nodes(log: str, found: list[str]) -> None:
-    assert rank.ways(log) == found
+    assert world.ways(log) == found
 
 
 @pytest.mark.parametrize("way", ["tcp/eth0", "tcp", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd"])
 def test_tcp_between_nodes_has_a_name_where_the_site_said_infiniband(way: str) -> None:
-    said = rank.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1", way])
+    said = world.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1", way])
     assert said.startswith("fell back to TCP: the site says infiniband")
     assert f"by {way}." in said
-    assert rank.slow("tcp", 2, [way]) == ""
-    assert rank.slow("infiniband", 1, [way]) == ""
+    assert world.slow("tcp", 2, [way]) == ""
+    assert world.slow("infiniband", 1, [way]) == ""
 
 
 def test_infiniband_is_right_and_silence_is_not() -> None:
-    assert rank.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1"]) == ""
-    assert rank.slow("infiniband", 2, ["psm2"]) == ""
-    assert "does not tell" in rank.slow("infiniband", 2, [])
+    assert world.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1"]) == ""
+    assert world.slow("infiniband", 2, ["psm2"]) == ""
+    assert "does not tell" in world.slow("infiniband", 2, [])
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_infiniband_is_right_and_silence_is_not() -> None:
 def test_an_mpi_that_does_not_start_without_pmi_is_the_trap_too(
     log: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rank, "asked", lambda fabric: ({}, log))
-    assert rank.main(2, "tcp").startswith(said)
+    monkeypatch.setattr(world, "asked", lambda fabric: ({}, log))
+    assert world.main(2, "tcp").startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_an_mpi_that_does_not_start_without_pmi_is_the_trap_too(
 )
 def test_nccl_tells_which_network_it_took(log: str, found: list[str], said: str) -> None:
     """Its log only: no GPU takes part in any test of this program."""
-    assert gpu_rank.ways(log) == found
-    wrong = gpu_rank.slow(found)
+    assert nccl_route.ways(log) == found
+    wrong = nccl_route.slow(found)
     assert wrong.startswith(said) if said.startswith("fell") else said in wrong
     assert bool(wrong) == bool(said)
 
@@ -101,9 +101,9 @@ def test_a_sum_that_did_not_come_back_is_as_wrong_as_the_wrong_network(
     log: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In place of Horovod's sum, a program that writes what NCCL wrote elsewhere and ends as told."""
-    monkeypatch.setattr(gpu_rank, "DEVICE", str(tmp_path))
-    monkeypatch.setattr(gpu_rank, "SUM", f"print({log!r}); raise SystemExit({code})")
-    wrong = gpu_rank.main()
+    monkeypatch.setattr(nccl_route, "DEVICE", str(tmp_path))
+    monkeypatch.setattr(nccl_route, "SUM", f"print({log!r}); raise SystemExit({code})")
+    wrong = nccl_route.main()
     assert said in wrong
     assert bool(wrong) == bool(said)
 
@@ -114,10 +114,10 @@ def test_the_sum_reaches_what_started_its_rank(tmp_path: Path, monkeypatch: pyte
     end, start = os.pipe()
     os.set_inheritable(start, True)
     monkeypatch.setenv("PMI_FD", str(start))
-    monkeypatch.setattr(gpu_rank, "DEVICE", str(tmp_path))
+    monkeypatch.setattr(nccl_route, "DEVICE", str(tmp_path))
     write = "import os; os.write(int(os.environ['PMI_FD']), b'cmd=init')"
-    monkeypatch.setattr(gpu_rank, "SUM", f"{write}; print({logs.NCCL_INFINIBAND!r})")
-    wrong = gpu_rank.main()
+    monkeypatch.setattr(nccl_route, "SUM", f"{write}; print({logs.NCCL_INFINIBAND!r})")
+    wrong = nccl_route.main()
     os.close(start)
     with os.fdopen(end, "rb") as handle:
         assert (wrong, handle.read()) == ("", b"cmd=init")
@@ -131,17 +131,17 @@ def run_carried(program: str, *words: str, cwd: Path) -> subprocess.CompletedPro
     )  # fmt: skip
 
 
-@pytest.mark.skipif(Path(gpu_rank.DEVICE).exists(), reason="there is a GPU")
+@pytest.mark.skipif(Path(nccl_route.DEVICE).exists(), reason="there is a GPU")
 def test_without_a_gpu_nccl_is_not_asked_and_it_says_so(tmp_path: Path) -> None:
-    done = run_carried(Path(gpu_rank.__file__).read_text(), cwd=tmp_path)
+    done = run_carried(Path(nccl_route.__file__).read_text(), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "fabric: NCCL was not asked: the container sees no GPU\n"
 
 
-@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("fabric", launchers.FABRICS)
 def test_without_mpi_it_says_so(fabric: str, tmp_path: Path) -> None:
     """The way that it goes in an image without MPI. With MPI it goes in tests/hpc."""
-    done = run_carried(Path(rank.__file__).read_text(), "2", fabric, cwd=tmp_path)
+    done = run_carried(Path(world.__file__).read_text(), "2", fabric, cwd=tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "no MPI in the container" in done.stderr or "singleton trap" in done.stderr
@@ -161,10 +161,10 @@ def test_without_mpi_it_says_so(fabric: str, tmp_path: Path) -> None:
 def test_the_recipes_prove_what_the_site_said(
     which: str, launcher: str, way: dict[str, Any], names: list[str]
 ) -> None:
-    made = launch.LAUNCHERS[launcher].make(TARGETS[which], launch.site(**way), ("true",))
+    made = launchers.LAUNCHERS[launcher].make(TARGETS[which], launchers.site(**way), ("true",))
     assert isinstance(made, Line | Batch)
     assert [proof.name for proof in made.proofs] == names
-    ends = [line for line in launch.script(made).splitlines() if 'python3 -c "$' in line]
+    ends = [line for line in launchers.script(made).splitlines() if 'python3 -c "$' in line]
     assert [f'"${name}"' in line for name, line in zip(names, ends, strict=True)] == [True] * len(names)
 
 
@@ -173,10 +173,10 @@ def test_the_line_of_mpirun_trains_only_after_its_proofs(tmp_path: Path) -> None
     mpirun = tmp_path / "mpirun"
     mpirun.write_text('#!/bin/sh\ncase "$*" in *"-c "*) echo proof; exit 1 ;; *) echo trains ;; esac\n')
     mpirun.chmod(0o755)
-    site = launch.site(hosts_text="a,b", fabric="infiniband")
-    made = launch.LAUNCHERS["mpirun"].make(TARGETS["openmpi 5"], site, ("true",))
+    site = launchers.site(hosts_text="a,b", fabric="infiniband")
+    made = launchers.LAUNCHERS["mpirun"].make(TARGETS["openmpi 5"], site, ("true",))
     path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(
-        ["bash", "-c", launch.script(made)], env=path, capture_output=True, text=True, check=False
+        ["bash", "-c", launchers.script(made)], env=path, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.returncode) == ("proof\n", 1)

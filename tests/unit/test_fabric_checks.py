@@ -9,7 +9,7 @@ import pytest
 from image_facts import docker_facts
 from test_verify import ROW, failed
 
-from stackwright.model import Mpi
+from stackwright.core.model.row import Mpi
 
 
 @pytest.mark.parametrize(

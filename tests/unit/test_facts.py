@@ -12,14 +12,14 @@ from facts_samples import BUILD_INFO_1_14, BUILD_INFO_2_12, HOST_CONFIG_11_7, PT
 from packaging.tags import parse_tag
 from packaging.version import Version
 
-from stackwright.cli_facts import judge
-from stackwright.errors import DriftError, SiteError
-from stackwright.facts import compare, deb, frameworks, index, mirror, nvcc, report
-from stackwright.facts.compare import Compared, Outcome
-from stackwright.facts.means import Answer
-from stackwright.rules import entries
-from stackwright.rules.entries import Entry
-from stackwright.rules.provenance import documented, read
+from stackwright.audit.facts import compare, deb, frameworks, index, mirror, nvcc, report
+from stackwright.audit.facts.compare import Compared, Outcome
+from stackwright.audit.facts.means import Answer
+from stackwright.cli.commands.facts import judge
+from stackwright.core.errors import DriftError, SiteError
+from stackwright.core.facts import entries
+from stackwright.core.facts.entries import Entry
+from stackwright.core.facts.provenance import documented, read
 
 KEPLER_TO_AMPERE = "3.5 3.7 5.0 5.2 5.3 6.0 6.1 6.2 7.0 7.2 7.5 8.0 8.6 8.7"
 

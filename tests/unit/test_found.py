@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from image_facts import docker_facts, stack
 
-from stackwright import record, render
-from stackwright.found import found
+from stackwright.core.checks.observed import found
+from stackwright.core.render import dockerfile
+from stackwright.records import files as record
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
@@ -19,7 +20,7 @@ JSON = st.recursive(
 
 
 def test_a_good_image_shows_every_field_that_it_declares() -> None:
-    declared = dict(record.flatten(render.declared(stack())))
+    declared = dict(record.flatten(dockerfile.declared(stack())))
     seen = dict(found(stack(), docker_facts(stack())))
     assert {name: seen.get(name) for name in declared if name not in ("id", "lock")} == {
         name: value for name, value in declared.items() if name not in ("id", "lock")

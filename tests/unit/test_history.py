@@ -14,14 +14,15 @@ from report_samples import broken, built
 from rows import ROOT
 from test_cli import call
 
-from stackwright import history, history_nights, history_show, record
-from stackwright.errors import RecordError
-from stackwright.history_merge import merge
-from stackwright.history_nights import Run
-from stackwright.history_schema import APPLICATION, MIGRATIONS, TABLES
+from stackwright.core.errors import RecordError
+from stackwright.nightly.compare import Margins, Morning, Pushed, RowNight, State
 from stackwright.nightly.inputs import Input, Kind
-from stackwright.nightly.morning import Margins, Morning, Pushed, RowNight, State
-from stackwright.record import Record, Status
+from stackwright.records import files as record
+from stackwright.records.files import Record, Status
+from stackwright.records.history import builds, nights, show
+from stackwright.records.history.merge import merge
+from stackwright.records.history.nights import Run
+from stackwright.records.history.schema import APPLICATION, MIGRATIONS, TABLES
 
 
 def content(path: Path) -> dict[str, list[Any]]:
@@ -35,22 +36,22 @@ def filled(folder: Path, *records: Record) -> Path:
     for one in records:
         record.write(one, folder / "records")
     path = folder / "history.sqlite"
-    with history.opened(path) as db:
-        history.take_records(db, folder / "records")
+    with builds.opened(path) as db:
+        builds.take_records(db, folder / "records")
     return path
 
 
 def a_night(path: Path, run: str, row: RowNight, *, started: str, ended: bool = True) -> None:
     margins = Margins()
-    with history.opened(path) as db:
+    with builds.opened(path) as db:
         begun = Run(id=run, started=started, matrix="matrix.yaml", locked=False, margins=margins)
-        history_nights.begin(db, begun, {row.row: row.baseline})
+        nights.begin(db, begun, {row.row: row.baseline})
         if ended:
             morning = Morning(
                 run=run, started=started, finished=f"{started[:-1]}9Z", matrix="matrix.yaml", locked=False,
                 margins=margins, rows=(row,),
             )  # fmt: skip
-            history_nights.finish(db, morning)
+            nights.finish(db, morning)
 
 
 def test_a_record_becomes_rows_that_any_tool_reads(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_every_column_of_the_schema_is_documented() -> None:
 
 
 def test_the_columns_are_those_of_the_tables(tmp_path: Path) -> None:
-    with history.opened(tmp_path / "h.sqlite") as db:
+    with builds.opened(tmp_path / "h.sqlite") as db:
         for table, columns in TABLES.items():
             assert tuple(one[1] for one in db.execute(f"PRAGMA table_info({table})")) == columns
 
@@ -97,8 +98,8 @@ def test_of_each_row_the_last_record_and_the_last_complete_one_are_kept_in_full(
     days = [replace(built(row="one"), started=f"2026-01-0{day}T03:00:00Z") for day in (1, 2, 3)]
     failed = [replace(one, status=Status.FAILED) for one in days[2:]]
     path = filled(tmp_path, *days[:2], *failed, built(row="two"))
-    with history.opened(path) as db:
-        assert set(history.newest_records(db)) == {days[1], failed[0], built(row="two")}
+    with builds.opened(path) as db:
+        assert set(builds.newest_records(db)) == {days[1], failed[0], built(row="two")}
 
 
 def test_a_history_of_the_first_format_takes_the_records_again(tmp_path: Path) -> None:
@@ -122,11 +123,11 @@ def shards(folder: Path) -> list[Path]:
         started = f"2026-01-0{number + 1}T03:00:00Z"
         row = RowNight(row=f"row{number}", state=State.REBUILT, key="a" * 64)
         a_night(path, f"run{number}", row, started=started, ended=number != 2)
-        with history.opened(path) as db:
+        with builds.opened(path) as db:
             known = {"k": (Input(kind=Kind.PACKAGE, name=f"numpy{number}", value="2"),)}
-            history_nights.remember_inputs(db, known)
+            nights.remember_inputs(db, known)
             pushed = Pushed(reference="r/a@1", digest="1", tags=("t",), sent_bytes=1, present_bytes=2)
-            history_nights.remember_published(db, f"row{number}", "k", pushed, started)
+            nights.remember_published(db, f"row{number}", "k", pushed, started)
     return [one, two, three]
 
 
@@ -173,17 +174,17 @@ def test_the_image_that_was_published_last_stays_so_in_whatever_order(tmp_path: 
     """A row that went back to an image of before: it has the same name, and a later moment."""
 
     def pushed(path: Path, *keys: str) -> None:
-        with history.opened(path) as db:
+        with builds.opened(path) as db:
             for number, key in enumerate(keys, 1):
                 one = Pushed(reference=f"r/a@{key}", digest=key, tags=(), sent_bytes=0, present_bytes=0)
-                history_nights.remember_published(db, "one", key, one, f"2026-01-0{number}T03:00:00Z")
+                nights.remember_published(db, "one", key, one, f"2026-01-0{number}T03:00:00Z")
 
     pushed(before := tmp_path / "before.sqlite", "old", "new")
     pushed(after := tmp_path / "after.sqlite", "old", "new", "old")
     for into, other in ((before, after), (after, before)):
         merge(into, [other])
-        with history.opened(into) as db:
-            assert history_nights.published(db, "r/a") == {"one": "old"}
+        with builds.opened(into) as db:
+            assert nights.published(db, "r/a") == {"one": "old"}
     assert content(before) == content(after)
 
 
@@ -238,7 +239,7 @@ def test_a_later_format_and_a_foreign_database_are_left_alone(tmp_path: Path) ->
         db.execute("CREATE TABLE mine (x)")
     for path, said in ((later, "format"), (foreign, "not a history")):
         before = path.read_bytes()
-        with pytest.raises(RecordError, match=said), history.opened(path):
+        with pytest.raises(RecordError, match=said), builds.opened(path):
             pass
         assert path.read_bytes() == before
 
@@ -255,30 +256,30 @@ def test_nights_that_were_killed_do_not_move_what_is_compared_with(tmp_path: Pat
     path = tmp_path / "h.sqlite"
     row = RowNight(row="one", state=State.REBUILT, baseline="before")
     a_night(path, "r1", replace(row, baseline="long ago"), started="2026-01-01T03:00:00Z")
-    with history.opened(path) as db:
-        assert history_nights.baselines(db, {"one": "newest"}) == {"one": "newest"}
+    with builds.opened(path) as db:
+        assert nights.baselines(db, {"one": "newest"}) == {"one": "newest"}
     a_night(path, "r2", row, started="2026-01-02T03:00:00Z", ended=False)
     a_night(path, "r3", replace(row, baseline="after"), started="2026-01-02T04:00:00Z", ended=False)
-    with history.opened(path) as db:
-        assert history_nights.baselines(db, {"one": "newest", "two": ""}) == {"one": "before", "two": ""}
+    with builds.opened(path) as db:
+        assert nights.baselines(db, {"one": "newest", "two": ""}) == {"one": "before", "two": ""}
 
 
 def test_the_build_that_counts_is_the_one_that_the_last_night_went_back_to(tmp_path: Path) -> None:
     old, new = built(row="one"), built(row="one", key="d" * 64, started="2026-03-03T02:00:00Z")
     path = filled(tmp_path, old, replace(new, finished="2026-03-03T02:30:00Z"))
-    with history.opened(path) as db:
-        assert history_nights.current_builds(db)["one"].key == "d" * 64
-    back = RowNight(row="one", state=State.REBUILT, build=history.id_of(old))
+    with builds.opened(path) as db:
+        assert nights.current_builds(db)["one"].key == "d" * 64
+    back = RowNight(row="one", state=State.REBUILT, build=builds.id_of(old))
     a_night(path, "r", back, started="2026-03-04T03:00:00Z")
-    with history.opened(path) as db:
-        assert history_nights.current_builds(db)["one"].key == old.key
+    with builds.opened(path) as db:
+        assert nights.current_builds(db)["one"].key == old.key
 
 
 def test_the_table_and_the_morning_are_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = built(row="one")
     path = filled(tmp_path, one)
     row = RowNight(
-        row="one", state=State.REBUILT, why="its key changed", key=one.key, build=history.id_of(one)
+        row="one", state=State.REBUILT, why="its key changed", key=one.key, build=builds.id_of(one)
     )
     a_night(path, "r", row, started="2026-03-04T03:00:00Z")
     code, out, _ = call(capsys, "history", "--history", str(path), "show", "--format", "json")
@@ -306,8 +307,8 @@ def test_a_night_that_cannot_be_read_is_an_error_and_no_defect(
     assert (code, "cannot be read" in err) == (12, True)
     code, out, _ = call(capsys, "history", "--history", str(path))
     assert (code, "[bold]one" in out, "[/]x" in out) == (0, True, True)
-    with history.opened(path) as db:
-        assert [one.kind for one in history_nights.inputs_of(db, "k")] == [Kind.PACKAGE]
+    with builds.opened(path) as db:
+        assert [one.kind for one in nights.inputs_of(db, "k")] == [Kind.PACKAGE]
 
 
 def test_without_a_night_there_is_no_morning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -321,7 +322,7 @@ def test_each_row_has_nights_of_its_own(tmp_path: Path) -> None:
     for number, row in enumerate(("one", "two", "two", "three", "one")):
         night = RowNight(row=row, state=State.REBUILT, key=f"{number}")
         a_night(path, f"run{number}", night, started=f"2026-01-0{number + 1}T03:00:00Z")
-    found = [(one.row, one.key) for one in history_show.lines(path, ("one", "t*"), 1)]
+    found = [(one.row, one.key) for one in show.lines(path, ("one", "t*"), 1)]
     assert found == [("one", "4"), ("three", "3"), ("two", "2")]
 
 
@@ -350,7 +351,7 @@ def test_a_row_or_a_night_that_nobody_knows_is_said(
     assert code == 2
     assert "no row of the matrix or of a night matches 'no-such-*'" in err
     with (
-        history.opened(path) as db,
+        builds.opened(path) as db,
         pytest.raises(RecordError, match="no night 20260101T000000Z-0 that ended"),
     ):
-        history_nights.morning_of(db, "20260101T000000Z-0")
+        nights.morning_of(db, "20260101T000000Z-0")

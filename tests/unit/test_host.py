@@ -9,24 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackwright import host, pulled
-from stackwright.errors import SiteError
-from stackwright.rules import tables
-from stackwright.runner import Runner
+from stackwright.core.errors import SiteError
+from stackwright.core.facts import distributions
+from stackwright.core.model import base_images
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 MIRROR = "http://mirror.example/debian"
-TRIXIE, FOCAL, NOBLE = (tables.known(os) for os in ("debian-13", "ubuntu-20.04", "ubuntu-24.04"))
+TRIXIE, FOCAL, NOBLE = (distributions.known(os) for os in ("debian-13", "ubuntu-20.04", "ubuntu-24.04"))
 
 
-def _site(**values: object) -> host.Site:
+def _site(**values: object) -> settings.Site:
     empty: dict[str, object] = {"mirror": None, "ca": None, "pip": (), "proxies": ()}
-    return host.Site(**{**empty, **values})  # type: ignore[arg-type]
+    return settings.Site(**{**empty, **values})  # type: ignore[arg-type]
 
 
 def _pip(tmp_path: Path, text: str, **environ: str) -> dict[str, str]:
     file = tmp_path / "pip.conf"
     file.write_text(text)
-    return dict(host.pip_config(environ, (file,)))
+    return dict(settings.pip_config(environ, (file,)))
 
 
 # -- mirror ----------------------------------------------------------------------------------------
@@ -40,9 +41,9 @@ def test_the_mirror_is_the_one_of_the_hosts_release() -> None:
         f"{MIRROR}/|bookworm|main\n"
         "http://late.example/debian/|bookworm|main\n"
     )
-    assert host.mirror_among(listing, "bookworm") == MIRROR
-    assert host.mirror_among(listing, "trixie") is None
-    assert host.mirror_among("", "bookworm") is None
+    assert settings.mirror_among(listing, "bookworm") == MIRROR
+    assert settings.mirror_among(listing, "trixie") is None
+    assert settings.mirror_among("", "bookworm") is None
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_the_mirror_is_the_one_of_the_hosts_release() -> None:
 )
 def test_what_is_no_plain_address_is_refused(address: str) -> None:
     with pytest.raises(SiteError) as caught:
-        host.checked_url(address, "STACKWRIGHT_APT_MIRROR")
+        settings.checked_url(address, "STACKWRIGHT_APT_MIRROR")
     assert caught.value.place == "STACKWRIGHT_APT_MIRROR"
 
 
@@ -71,14 +72,14 @@ def test_what_is_no_plain_address_is_refused(address: str) -> None:
 def test_no_text_can_add_a_line_to_apt_sources(text: str) -> None:
     try:
         address = f"http://mirror.example/{text}"
-        sources = host.apt_sources(address, TRIXIE) + host.apt_sources(address, FOCAL)
+        sources = settings.apt_sources(address, TRIXIE) + settings.apt_sources(address, FOCAL)
     except SiteError:
         return
     assert len(sources.splitlines()) == 5 + 3
 
 
 def test_apt_sources() -> None:
-    assert host.apt_sources(MIRROR, TRIXIE) == (
+    assert settings.apt_sources(MIRROR, TRIXIE) == (
         f"Types: deb\nURIs: {MIRROR}\nSuites: trixie\nComponents: main\n"
         "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
     )
@@ -87,21 +88,21 @@ def test_apt_sources() -> None:
 def test_apt_sources_are_in_the_notation_of_the_file_that_they_stand_for() -> None:
     key = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
     assert FOCAL.sources == "/etc/apt/sources.list"
-    assert host.apt_sources(MIRROR, FOCAL) == "".join(
+    assert settings.apt_sources(MIRROR, FOCAL) == "".join(
         f"deb [signed-by={key}] {MIRROR} {suite} main universe\n"
         for suite in ("focal", "focal-security", "focal-updates")
     )
     assert NOBLE.sources.endswith("/ubuntu.sources")
-    assert "\nSuites: noble noble-security noble-updates\n" in host.apt_sources(MIRROR, NOBLE)
+    assert "\nSuites: noble noble-security noble-updates\n" in settings.apt_sources(MIRROR, NOBLE)
 
 
 def test_each_distribution_has_its_own_mirror(tmp_path: Path) -> None:
     site = _site(mirror=MIRROR, ubuntu="http://mirror.example/ubuntu")
-    (secret,) = host.site_secrets(tmp_path, site, FOCAL)
+    (secret,) = settings.site_secrets(tmp_path, site, FOCAL)
     assert secret.path.read_text().count("http://mirror.example/ubuntu ") == 3
-    assert host.site_secrets(tmp_path, _site(mirror=MIRROR), FOCAL) == ()
+    assert settings.site_secrets(tmp_path, _site(mirror=MIRROR), FOCAL) == ()
     named = {"STACKWRIGHT_UBUNTU_MIRROR": MIRROR}
-    assert host.apt_mirror(Runner(), named, "ubuntu") == MIRROR
+    assert settings.apt_mirror(Runner(), named, "ubuntu") == MIRROR
 
 
 # -- certificates ----------------------------------------------------------------------------------
@@ -112,10 +113,10 @@ def test_the_named_bundle_wins_and_a_missing_one_is_an_error(tmp_path: Path) -> 
     ours.touch()
     theirs.touch()
     both = {"STACKWRIGHT_CA_BUNDLE": str(ours), "SSL_CERT_FILE": str(theirs)}
-    assert host.ca_bundle(both) == ours
-    assert host.ca_bundle({"SSL_CERT_FILE": str(theirs)}) == theirs
+    assert settings.ca_bundle(both) == ours
+    assert settings.ca_bundle({"SSL_CERT_FILE": str(theirs)}) == theirs
     with pytest.raises(SiteError) as caught:
-        host.ca_bundle({"SSL_CERT_FILE": str(tmp_path / "absent")})
+        settings.ca_bundle({"SSL_CERT_FILE": str(tmp_path / "absent")})
     assert caught.value.place == "SSL_CERT_FILE"
 
 
@@ -158,12 +159,12 @@ def test_a_later_file_wins(tmp_path: Path) -> None:
         file = tmp_path / name
         file.write_text(f"[global]\nindex-url = https://{name}.example/simple\n")
         files.append(file)
-    assert dict(host.pip_config({}, tuple(files))) == {"index-url": "https://strong.example/simple"}
+    assert dict(settings.pip_config({}, tuple(files))) == {"index-url": "https://strong.example/simple"}
 
 
 def test_pip_can_be_told_to_read_no_file() -> None:
-    assert host.pip_files({"PIP_CONFIG_FILE": "/dev/null"}) == ()
-    assert Path("/x/pip.conf") in host.pip_files({"PIP_CONFIG_FILE": "/x/pip.conf", "HOME": "/home/u"})
+    assert settings.pip_files({"PIP_CONFIG_FILE": "/dev/null"}) == ()
+    assert Path("/x/pip.conf") in settings.pip_files({"PIP_CONFIG_FILE": "/x/pip.conf", "HOME": "/home/u"})
 
 
 @pytest.mark.parametrize(
@@ -190,10 +191,10 @@ def test_proxies() -> None:
         "http_proxy": "http://small.example:1",
         "NO_PROXY": ".local",
     }
-    assert host.proxies(environ) == (("http_proxy", "http://small.example:1"), ("no_proxy", ".local"))
-    assert host.proxies({}) == ()
+    assert settings.proxies(environ) == (("http_proxy", "http://small.example:1"), ("no_proxy", ".local"))
+    assert settings.proxies({}) == ()
     with pytest.raises(SiteError):
-        host.proxies({"https_proxy": "proxy.example 8080"})
+        settings.proxies({"https_proxy": "proxy.example 8080"})
 
 
 # -- secrets ---------------------------------------------------------------------------------------
@@ -204,10 +205,10 @@ def test_secrets_are_private_and_hold_what_the_site_has(tmp_path: Path) -> None:
     bundle.write_bytes(b"PEM")
     site = _site(mirror=MIRROR, ca=bundle, pip=(("index-url", "https://index.example/simple"),))
     folder = tmp_path / "private"
-    secrets = host.site_secrets(folder, site, TRIXIE)
+    secrets = settings.site_secrets(folder, site, TRIXIE)
     assert {secret.id: secret.path.read_text() for secret in secrets} == {
         "ca": "PEM",
-        "apt-sources": host.apt_sources(MIRROR, TRIXIE),
+        "apt-sources": settings.apt_sources(MIRROR, TRIXIE),
         "pip-conf": "[global]\nindex-url = https://index.example/simple\n",
     }
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -216,7 +217,7 @@ def test_secrets_are_private_and_hold_what_the_site_has(tmp_path: Path) -> None:
 
 
 def test_a_site_without_anything_has_no_secrets(tmp_path: Path) -> None:
-    assert host.site_secrets(tmp_path / "private", _site(), TRIXIE) == ()
+    assert settings.site_secrets(tmp_path / "private", _site(), TRIXIE) == ()
 
 
 def test_a_file_planted_under_a_secrets_name_is_not_written_through(tmp_path: Path) -> None:
@@ -225,7 +226,7 @@ def test_a_file_planted_under_a_secrets_name_is_not_written_through(tmp_path: Pa
     folder = tmp_path / "private"
     folder.mkdir()
     (folder / "apt-sources").symlink_to(victim)
-    host.site_secrets(folder, _site(mirror=MIRROR), TRIXIE)
+    settings.site_secrets(folder, _site(mirror=MIRROR), TRIXIE)
     assert victim.read_text() == "untouched"
 
 
@@ -233,7 +234,7 @@ def test_a_file_planted_under_a_secrets_name_is_not_written_through(tmp_path: Pa
 
 
 def test_free_disk_of_a_folder_that_is_yet_to_be(tmp_path: Path) -> None:
-    assert host.free_disk(tmp_path / "a" / "b") > 0
+    assert settings.free_disk(tmp_path / "a" / "b") > 0
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def test_free_disk_of_a_folder_that_is_yet_to_be(tmp_path: Path) -> None:
 )
 def test_an_address_that_is_refused_is_shown_without_its_password(name: str, value: str) -> None:
     with pytest.raises(SiteError) as caught:
-        host.site(Runner(), {name: value, "STACKWRIGHT_APT_MIRROR": "http://mirror.example/debian"})
+        settings.site(Runner(), {name: value, "STACKWRIGHT_APT_MIRROR": "http://mirror.example/debian"})
     assert "planted" not in str(caught.value) and "…@" in str(caught.value)
 
 
@@ -271,16 +272,16 @@ def test_an_image_is_pulled_by_digest_from_what_stands_for_docker_io(
     said: str, image: str, pulled_as: str
 ) -> None:
     digest = f"sha256:{'a' * 64}"
-    source = host._images({"STACKWRIGHT_IMAGE_MIRROR": said})
+    source = settings._images({"STACKWRIGHT_IMAGE_MIRROR": said})
     assert source and source.plain == said.startswith("http:")
-    assert pulled.reference(_site(images=source), image, digest) == f"{pulled_as}@{digest}"
-    assert pulled.local_name(image, digest).endswith("-aaaaaaaaaaaa")
+    assert base_images.reference(_site(images=source), image, digest) == f"{pulled_as}@{digest}"
+    assert base_images.local_name(image, digest).endswith("-aaaaaaaaaaaa")
 
 
 def test_where_images_are_handed_in_none_is_pulled_by_digest() -> None:
-    assert host._images({"STACKWRIGHT_IMAGE_MIRROR": "none"}) is None
+    assert settings._images({"STACKWRIGHT_IMAGE_MIRROR": "none"}) is None
     with pytest.raises(SiteError, match="takes images from no registry"):
-        pulled.source_of(_site())
+        base_images.source_of(_site())
 
 
 @pytest.mark.parametrize(
@@ -289,6 +290,6 @@ def test_where_images_are_handed_in_none_is_pulled_by_digest() -> None:
 )
 def test_what_is_no_address_of_a_registry_is_refused_without_its_password(said: str) -> None:
     with pytest.raises(SiteError) as caught:
-        host._images({"STACKWRIGHT_IMAGE_MIRROR": said})
+        settings._images({"STACKWRIGHT_IMAGE_MIRROR": said})
     assert caught.value.place == "STACKWRIGHT_IMAGE_MIRROR"
     assert "secret" not in str(caught.value)

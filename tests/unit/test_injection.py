@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from stackwright import cli
+from stackwright.cli import main
 
 FIELDS = ("python", "gcc", "cuda", "torch", "horovod", "version", "id")
 WAYS_OUT = (
@@ -37,7 +37,7 @@ def render(tmp_path: Path, field: str, value: str) -> int:
     path.write_text(changed.replace("select: [cuda12-torch]", "select: ['*']"))
     shutil.copytree(ROOT / "locks", tmp_path / "locks")
     with pytest.raises(SystemExit) as leaving:
-        cli.main(["--matrix", str(path), "--out", str(tmp_path / "out"), "render"])
+        main.main(["--matrix", str(path), "--out", str(tmp_path / "out"), "render"])
     return int(leaving.value.code or 0)
 
 

@@ -10,13 +10,13 @@ import pytest
 from rows import stack
 from test_cli import call
 
-from stackwright import launch
-from stackwright.errors import UsageError
-from stackwright.launch import Line
-from stackwright.model import Mpi
+from stackwright.core.errors import UsageError
+from stackwright.core.launch import launchers
+from stackwright.core.launch.launchers import Line
+from stackwright.core.model.row import Mpi
 
 TARGETS = {
-    which: launch.Target.of(stack(mpi=mpi), "stackwright/row:0123456789ab")
+    which: launchers.Target.of(stack(mpi=mpi), "stackwright/row:0123456789ab")
     for which, mpi in {
         "openmpi 5": Mpi(flavour="openmpi", version="5.0.7"),
         "openmpi 4": Mpi(flavour="openmpi", version="4.1.4"),
@@ -28,8 +28,8 @@ ROW = "cuda12-torch"
 
 def made(which: str, launcher: str = "mpirun", command: tuple[str, ...] = ("true",), **site: Any) -> Line:
     """By a launcher whose recipe is one command."""
-    found = launch.site(hosts_text=site.pop("hosts", "a:2,b:2"), **site)
-    line = launch.LAUNCHERS[launcher].make(TARGETS[which], found, command)
+    found = launchers.site(hosts_text=site.pop("hosts", "a:2,b:2"), **site)
+    line = launchers.LAUNCHERS[launcher].make(TARGETS[which], found, command)
     assert isinstance(line, Line)
     return line
 
@@ -98,9 +98,9 @@ def test_the_program_is_in_the_containers_that_it_is_started_in(launcher: str) -
 
 
 def test_an_nccl_that_does_not_know_it_is_not_told_its_network() -> None:
-    old = launch.Target.of(stack(nccl="2.8.3", nccl_code=2803), "i")
-    site = launch.site(hosts_text="a:2", fabric="infiniband")
-    assert "NCCL_NET=" not in launch.LAUNCHERS["mpirun"].make(old, site, ("true",)).text
+    old = launchers.Target.of(stack(nccl="2.8.3", nccl_code=2803), "i")
+    site = launchers.site(hosts_text="a:2", fabric="infiniband")
+    assert "NCCL_NET=" not in launchers.LAUNCHERS["mpirun"].make(old, site, ("true",)).text
 
 
 def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
@@ -112,13 +112,13 @@ def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
     assert found.environment == {"NCCL_IB_DISABLE": "1"}
 
 
-@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("fabric", launchers.FABRICS)
 @pytest.mark.parametrize("launcher", ["mpirun", "horovodrun", "docker"])
 @pytest.mark.parametrize("which", TARGETS)
 def test_every_word_is_explained_and_all_can_be_pasted(which: str, launcher: str, fabric: Any) -> None:
     command = ("python", "my train.py", "$(touch x)", "#", "'")
     found = made(which, launcher, command, interface="eth0", ssh_key="/k", fabric=fabric)
-    text = launch.script(found)
+    text = launchers.script(found)
     assert text.endswith(f"\n{found.text}")
     assert all(remark.startswith("# ") for remark in text.removesuffix(found.text).splitlines())
     line = text.rsplit("\n", 1)[1]
@@ -137,25 +137,25 @@ def test_every_word_is_explained_and_all_can_be_pasted(which: str, launcher: str
 )  # fmt: skip
 def test_what_is_no_host_is_refused(hosts: str) -> None:
     with pytest.raises(UsageError):
-        launch.hosts(hosts)
+        launchers.hosts(hosts)
 
 
 def test_hosts_are_names_or_addresses() -> None:
-    found = launch.hosts("a,node-1.example.org:8,10.0.0.7:2")
+    found = launchers.hosts("a,node-1.example.org:8,10.0.0.7:2")
     assert [str(host) for host in found] == ["a:1", "node-1.example.org:8", "10.0.0.7:2"]
-    assert launch.hosts("x" * 63 + ":2")[0].slots == 2
+    assert launchers.hosts("x" * 63 + ":2")[0].slots == 2
 
 
 @pytest.mark.parametrize("bad", ["", "-e", "eth0;id", "eth0,eth1", "eth0\n", "$(id)", "e" * 16, "eth0 "])
 def test_what_is_no_interface_is_refused(bad: str) -> None:
     with pytest.raises(UsageError, match="--interface"):
-        launch.site(hosts_text="a", interface=bad)
+        launchers.site(hosts_text="a", interface=bad)
 
 
 @pytest.mark.parametrize("bad", ["", "-o", "/k y", "/k\n", "$(id)", "/k;id", "-oProxyCommand=x", "'"])
 def test_what_could_be_an_option_of_ssh_is_no_key(bad: str) -> None:
     with pytest.raises(UsageError, match="--ssh-key"):
-        launch.site(hosts_text="a", ssh_key=bad)
+        launchers.site(hosts_text="a", ssh_key=bad)
 
 
 @pytest.mark.parametrize(
@@ -177,15 +177,15 @@ def test_what_could_be_an_option_of_ssh_is_no_key(bad: str) -> None:
 )
 def test_what_is_no_folder_is_not_bound(bad: str) -> None:
     with pytest.raises(UsageError, match="--host-mpi"):
-        launch.site(host_mpi=bad)
+        launchers.site(host_mpi=bad)
 
 
 def test_a_device_is_written_with_its_port_and_is_of_infiniband() -> None:
     for bad in ("mlx5_0", "mlx5_0:1,mlx5_1:1", "^mlx5_0:1", "$(id):1"):
         with pytest.raises(UsageError, match="--hca"):
-            launch.site(hosts_text="a", fabric="infiniband", hca=bad)
+            launchers.site(hosts_text="a", fabric="infiniband", hca=bad)
     with pytest.raises(UsageError, match="infiniband"):
-        launch.site(hosts_text="a", hca="mlx5_0:1")
+        launchers.site(hosts_text="a", hca="mlx5_0:1")
 
 
 def test_the_command_prints_json_alone(capsys: pytest.CaptureFixture[str]) -> None:

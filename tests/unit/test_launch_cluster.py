@@ -17,9 +17,9 @@ from rows import stack
 from test_cli import call
 from test_launch import ROW, TARGETS
 
-from stackwright import launch
-from stackwright.launch.rank import fault
-from stackwright.launch.values import Batch, Manifest
+from stackwright.core.launch import launchers
+from stackwright.core.launch.carried.world import fault
+from stackwright.core.launch.recipe import Batch, Manifest
 
 HOSTILE = ("python", "my train.py", "$(touch x)", "`id`", "#", "'", "\n", "END_OF_PROGRAM")
 HERE = Path(__file__).parent
@@ -30,13 +30,13 @@ SCHEMA = json.loads((HERE / "mpijob.schema.json").read_text(encoding="utf-8"))
 
 
 def batch(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> Batch:
-    made = launch.LAUNCHERS["slurm"].make(TARGETS[which], launch.site(**site), command)
+    made = launchers.LAUNCHERS["slurm"].make(TARGETS[which], launchers.site(**site), command)
     assert isinstance(made, Batch)
     return made
 
 
 def manifest(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> Manifest:
-    made = launch.LAUNCHERS["kubernetes"].make(TARGETS[which], launch.site(**site), command)
+    made = launchers.LAUNCHERS["kubernetes"].make(TARGETS[which], launchers.site(**site), command)
     assert isinstance(made, Manifest)
     return made
 
@@ -58,7 +58,7 @@ def test_each_mpi_meets_its_own_pmi_and_is_told_by_variables(which: str, wanted:
 
 
 def test_the_script_asks_slurm_for_what_was_asked() -> None:
-    lines = launch.script(batch("openmpi 5", nodes=3, per_node=4)).splitlines()
+    lines = launchers.script(batch("openmpi 5", nodes=3, per_node=4)).splitlines()
     assert lines[0] == "#!/bin/bash"  # else sbatch refuses it
     asked = [line for line in lines if line.startswith("#SBATCH ")]
     assert {"#SBATCH --nodes=3", "#SBATCH --ntasks-per-node=4", "#SBATCH --gpus-per-node=4"} <= set(asked)
@@ -88,8 +88,8 @@ def test_the_three_ways_lead_into_the_container() -> None:
 )
 def test_enroot_is_told_the_registry_as_it_reads_it(image: str, source: str) -> None:
     """Without # it asks Docker Hub. doc/cmd/import.md and src/docker.sh of enroot."""
-    made = launch.LAUNCHERS["slurm"].make(
-        launch.Target.of(stack(), image), launch.site(pyxis=True), ("true",)
+    made = launchers.LAUNCHERS["slurm"].make(
+        launchers.Target.of(stack(), image), launchers.site(pyxis=True), ("true",)
     )
     assert f"enroot import -o row-1.sqsh {source}" in made.before[0].replace(stack().id, "row-1")
 
@@ -119,7 +119,7 @@ def test_bash_hands_the_command_to_srun_as_it_was_given(
     srun.chmod(0o755)
     made = batch(which, HOSTILE, **way)
     environment = {"SLURM_NTASKS": "2", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "-c", launch.script(made)], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(["bash", "-c", launchers.script(made)], cwd=tmp_path, env=environment, check=True)
     *proofs, training, _ = (tmp_path / "got").read_text().split("\0\0")
     start = [word.replace("$PWD", str(tmp_path)) for option in made.step for word in option.words]
     assert training.split("\0") == [*start, *HOSTILE]
@@ -160,18 +160,18 @@ def test_the_trap_has_a_name() -> None:
 # -- Kubernetes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("fabric", launchers.FABRICS)
 @pytest.mark.parametrize("which", TARGETS)
 def test_the_manifest_is_an_mpijob(which: str, fabric: Any) -> None:
     made = manifest(which, HOSTILE, nodes=2, per_node=4, fabric=fabric)
-    read = yaml.safe_load(launch.script(made))
+    read = yaml.safe_load(launchers.script(made))
     assert read == json.loads(json.dumps(made.document))
     jsonschema.validate(read, SCHEMA)
     launcher = read["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
     words = launcher["command"]
     if fabric == "infiniband":
         assert words[:2] == ["bash", "-c"]
-        assert "\nprove_nccl=$(cat" in words[2] and "\\n" not in launch.script(made).partition("bash")[0]
+        assert "\nprove_nccl=$(cat" in words[2] and "\\n" not in launchers.script(made).partition("bash")[0]
         words = shlex.split(words[2].rpartition(" &&\n")[2])
     assert words[-len(HOSTILE) :] == list(HOSTILE)
     assert words[:3] == ["mpirun", "-np", "8"]
@@ -181,12 +181,12 @@ def test_the_manifest_is_an_mpijob(which: str, fabric: Any) -> None:
 SHELL = ("sh", "-c", "echo $$ $(HYDRA_LAUNCHER_EXTRA_ARGS) $$(HOSTNAME) $HOME $(id -u)")
 
 
-@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("fabric", launchers.FABRICS)
 @pytest.mark.parametrize("which", TARGETS)
 def test_kubernetes_hands_the_command_on_as_it_was_given(which: str, fabric: Any) -> None:
     """It reads $(NAME) and $$ in a command itself: third_party/forked/golang/expansion of kubernetes."""
     made = manifest(which, SHELL, fabric=fabric)
-    document = yaml.safe_load(launch.script(made))
+    document = yaml.safe_load(launchers.script(made))
     (launcher,) = document["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
     words = [expanded(word) for word in launcher["command"]]
     if fabric == "infiniband":
@@ -209,10 +209,10 @@ def test_what_failed_on_kubernetes_can_be_read_there(which: str) -> None:
 
 def test_a_capability_that_its_user_would_not_get_is_not_asked_for() -> None:
     """https://github.com/kubernetes/kubernetes/issues/56374: none but root has it in a set that counts."""
-    text = launch.script(manifest("openmpi 5", fabric="infiniband"))
+    text = launchers.script(manifest("openmpi 5", fabric="infiniband"))
     assert "runAsUser: 1000" in text and "capabilities" not in text
     assert "LimitMEMLOCK=infinity" in text
-    assert "LimitMEMLOCK" not in launch.script(manifest("openmpi 5"))
+    assert "LimitMEMLOCK" not in launchers.script(manifest("openmpi 5"))
 
 
 @pytest.mark.parametrize(
@@ -221,12 +221,12 @@ def test_a_capability_that_its_user_would_not_get_is_not_asked_for() -> None:
      ("a:5000/row@sha256:1", False)],
 )  # fmt: skip
 def test_an_image_of_this_machine_alone_has_to_be_pushed_first(image: str, local: bool) -> None:
-    target = launch.Target.of(stack(), image)
-    made = launch.LAUNCHERS["kubernetes"].make(target, launch.site(), ("true",))
+    target = launchers.Target.of(stack(), image)
+    made = launchers.LAUNCHERS["kubernetes"].make(target, launchers.site(), ("true",))
     assert any("push" in line for line in made.before) == local
 
 
-@pytest.mark.parametrize("fabric", launch.FABRICS)
+@pytest.mark.parametrize("fabric", launchers.FABRICS)
 @pytest.mark.parametrize("which", TARGETS)
 def test_the_published_definition_takes_it(which: str, fabric: Any) -> None:
     document = manifest(which, nodes=2, per_node=4, fabric=fabric).document
@@ -305,8 +305,8 @@ def strict(schema: Any) -> Any:
     [("A_row+1,torch=2.6", "a-row-1-torch-2-6"), ("12@", "row-12"), ("a" * 39 + "-bc", "a" * 39)],
 )
 def test_a_row_whose_name_kubernetes_would_refuse_gets_another(row_id: str, name: str) -> None:
-    row = launch.Target.of(stack(id=row_id), "i")
-    made = launch.LAUNCHERS["kubernetes"].make(row, launch.site(), ("true",))
+    row = launchers.Target.of(stack(id=row_id), "i")
+    made = launchers.LAUNCHERS["kubernetes"].make(row, launchers.site(), ("true",))
     assert isinstance(made, Manifest)
     assert made.document["metadata"]["name"] == name
     jsonschema.validate(made.document, SCHEMA)

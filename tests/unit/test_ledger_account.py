@@ -27,9 +27,9 @@ from ledger_tree import (
     tree,
 )
 
-from stackwright.credentials import redact, redacted
-from stackwright.ledger.declared import DANGLING, EXPECTED, MODES, OF_A_SIF
-from stackwright.ledger.entry import Entry, Kind, Layer, final
+from stackwright.core.credentials import redact, redacted
+from stackwright.core.ledger.declared import DANGLING, EXPECTED, MODES, OF_A_SIF
+from stackwright.core.ledger.entry import Entry, Kind, Layer, final
 
 NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
 GCC = file("/usr/bin/gcc-13", b"gcc")

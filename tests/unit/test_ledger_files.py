@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 from ledger_tree import file, link, tree
 
-from stackwright.ledger import files
-from stackwright.ledger.entry import Entry
+from stackwright.core.ledger import files
+from stackwright.core.ledger.entry import Entry
 
 PROBES = Path(__file__).parents[2] / "probes"
 SITE = "/opt/stack/lib/python3.13/site-packages"

@@ -6,11 +6,11 @@ import hashlib
 
 import pytest
 
-from stackwright.errors import EngineError
-from stackwright.ledger.entry import Kind
-from stackwright.ledger.layers import Pieces, Read
-from stackwright.ledger.squashfs import of_list
-from stackwright.leftovers import Sought
+from stackwright.core.errors import EngineError
+from stackwright.core.ledger.entry import Kind
+from stackwright.probe.outside.layers import Pieces, Read
+from stackwright.probe.outside.squashfs import of_list
+from stackwright.probe.site_leaks import Sought
 
 END = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
 LIST = rb"""/ D 1795336886 755 0 0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import leftovers
-from stackwright.host import RegistryAddress, Site
-from stackwright.runner import Runner
+from stackwright.host.runner import Runner
+from stackwright.host.site.settings import RegistryAddress, Site
+from stackwright.probe import site_leaks
 
 
 def site(index: str = "", registry: RegistryAddress | None = None) -> Site:
@@ -26,13 +26,13 @@ def site(index: str = "", registry: RegistryAddress | None = None) -> Site:
     ],
 )
 def test_it_is_looked_for_as_it_is_written_and_as_it_is_meant(index: str, wanted: bytes) -> None:
-    assert wanted in leftovers.needles(site(index))["index (index-url)"]
+    assert wanted in site_leaks.needles(site(index))["index (index-url)"]
 
 
 def test_the_name_of_a_user_is_no_secret_and_found_everywhere() -> None:
     assert (
         b"anonymous"
-        not in leftovers.needles(site("https://anonymous@pypi.planted.example/"))["index (index-url)"]
+        not in site_leaks.needles(site("https://anonymous@pypi.planted.example/"))["index (index-url)"]
     )
 
 
@@ -41,7 +41,7 @@ def test_the_authority_of_the_registry_is_looked_for_too(tmp_path: Path) -> None
     new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=registry"]
     assert Runner()([*new, "-keyout", tmp_path / "x", "-out", own]).ok
     address = RegistryAddress(host="registry.planted.example", repository="hpc", ca=own)
-    found = leftovers.needles(site(registry=address))
+    found = site_leaks.needles(site(registry=address))
     lines = own.read_text().splitlines()
-    assert found[f"{leftovers.CERTIFICATE}0"][0].decode() in lines
+    assert found[f"{site_leaks.CERTIFICATE}0"][0].decode() in lines
     assert found["ca"]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from stackwright.document import LOADER
-from stackwright.errors import MatrixError
-from stackwright.load import MAX_BYTES, interpret, load
-from stackwright.matrix import Mark
-from stackwright.model import Mpi
+from stackwright.core.config.load import MAX_BYTES, interpret, load
+from stackwright.core.config.yaml_tree import LOADER
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.matrix import Mark
+from stackwright.core.model.row import Mpi
 
 SHIPPED = Path(__file__).parents[2] / "matrix.yaml"
 

@@ -14,13 +14,13 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from stackwright import schema
-from stackwright.document import LOADER
-from stackwright.errors import MatrixError
-from stackwright.expand import expand
-from stackwright.load import interpret, load
-from stackwright.matrix import Matrix, Value
-from stackwright.model import Cell, Mpi
+from stackwright.core.config import schema
+from stackwright.core.config.expand import expand
+from stackwright.core.config.load import interpret, load
+from stackwright.core.config.yaml_tree import LOADER
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.matrix import Matrix, Value
+from stackwright.core.model.row import Cell, Mpi
 
 SHIPPED = (Path(__file__).parents[2] / "matrix.yaml").read_text()
 FIELDS = get_type_hints(schema.RowFields)

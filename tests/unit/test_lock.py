@@ -11,45 +11,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import CELL, LOCK, ROOT, cell
 
-from stackwright import lock
-from stackwright.errors import LockError
+from stackwright.core.errors import LockError
+from stackwright.core.resolve import lockfile
 
 
 def test_the_committed_lock_is_read() -> None:
     assert LOCK.row == "cuda12-torch"
     assert LOCK.version("torch") == "2.6.0"
     assert LOCK.base.suite == "trixie"
-    assert lock.request(CELL) == LOCK.request
+    assert lockfile.request(CELL) == LOCK.request
 
 
 def test_every_package_of_a_lock_has_a_hash() -> None:
-    blocks = lock.pins(LOCK).split("==")
+    blocks = lockfile.pins(LOCK).split("==")
     assert all("--hash=sha256:" in block for block in blocks[1:])
 
 
 def test_writing_and_reading_are_inverse(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    path.write_text(lock.write(LOCK.row, LOCK.request, LOCK.base, pins=lock.pins(LOCK)))
-    assert lock.read(path) == LOCK
+    path.write_text(lockfile.write(LOCK.row, LOCK.request, LOCK.base, pins=lockfile.pins(LOCK)))
+    assert lockfile.read(path) == LOCK
 
 
 def test_what_compiles_is_a_second_list(tmp_path: Path) -> None:
     path = ROOT / "locks" / "cuda13-torch.txt"
-    found = lock.read(path)
-    assert {package.name for package in found.toolchain} == set(lock.NVCC)
+    found = lockfile.read(path)
+    assert {package.name for package in found.toolchain} == set(lockfile.NVCC)
     assert "nvidia-cuda-nvcc" not in {package.name for package in found.packages}
-    assert "nvidia-cuda-nvcc" not in lock.pins(found)
-    assert lock.toolchain_pins(found).startswith("nvidia-cuda-cccl==13.2.")
+    assert "nvidia-cuda-nvcc" not in lockfile.pins(found)
+    assert lockfile.toolchain_pins(found).startswith("nvidia-cuda-cccl==13.2.")
     again = tmp_path / "x.txt"
-    again.write_text(lock.write(found.row, found.request, found.base, pins=found.text.split("\n", 2)[2]))
-    assert lock.read(again) == found
+    again.write_text(lockfile.write(found.row, found.request, found.base, pins=found.text.split("\n", 2)[2]))
+    assert lockfile.read(again) == found
 
 
 def test_mxnet_gets_an_old_numpy_and_the_libraries_that_it_loads_but_does_not_require() -> None:
-    asked = lock.requirements(cell(torch=None, mxnet="1.9.1"))
+    asked = lockfile.requirements(cell(torch=None, mxnet="1.9.1"))
     assert "numpy<1.24" in asked
     assert "nvidia-cudnn-cu11<9" in asked
-    assert not [line for line in lock.requirements(CELL) if "cu11" in line or line == "numpy<1.24"]
+    assert not [line for line in lockfile.requirements(CELL) if "cu11" in line or line == "numpy<1.24"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_mxnet_gets_an_old_numpy_and_the_libraries_that_it_loads_but_does_not_re
     ],
 )
 def test_a_wheel_compiled_against_numpy_1_is_locked_with_it(values: dict[str, str], numpy: str) -> None:
-    asked = [line for line in lock.requirements(cell(**values)) if line.startswith("numpy")]
+    asked = [line for line in lockfile.requirements(cell(**values)) if line.startswith("numpy")]
     assert asked in ([numpy], [numpy, "numpy"])
 
 
@@ -78,9 +78,9 @@ def test_a_wheel_compiled_against_numpy_1_is_locked_with_it(values: dict[str, st
 )
 def test_the_cudnn_of_the_row_binds_the_lock(values: dict[str, str], expected: tuple[str, ...]) -> None:
     row = cell(**values)
-    assert lock.constraints(row) == expected
-    assert (lock.request(row) == LOCK.request) is not bool(expected)
-    assert (lock.question(row, ()) == lock.question(CELL, ())) is not bool(expected)
+    assert lockfile.constraints(row) == expected
+    assert (lockfile.request(row) == LOCK.request) is not bool(expected)
+    assert (lockfile.question(row, ()) == lockfile.question(CELL, ())) is not bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -95,18 +95,18 @@ def test_the_cudnn_of_the_row_binds_the_lock(values: dict[str, str], expected: t
 def test_an_nccl_of_the_row_replaces_the_one_that_wheels_pin(
     values: dict[str, str], expected: tuple[str, ...]
 ) -> None:
-    assert lock.overrides(cell(**values)) == expected
+    assert lockfile.overrides(cell(**values)) == expected
 
 
 def test_the_locked_nccl_is_the_one_of_the_row_and_not_the_one_that_torch_pins() -> None:
     assert LOCK.version("nvidia-nccl-cu12") == "2.21.5"
-    assert lock.read(ROOT / "locks" / "nccl-override.txt").version("nvidia-nccl-cu12") == "2.27.7"
+    assert lockfile.read(ROOT / "locks" / "nccl-override.txt").version("nvidia-nccl-cu12") == "2.27.7"
 
 
 def test_a_refusal_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    path.write_text(lock.write("r", "q", LOCK.base, refused="Because a needs b"))
-    assert lock.read(path).refused == "Because a needs b"
+    path.write_text(lockfile.write("r", "q", LOCK.base, refused="Because a needs b"))
+    assert lockfile.read(path).refused == "Because a needs b"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_refusal_is_kept(tmp_path: Path) -> None:
     [{"torch": "2.7.0"}, {"python": "3.12"}, {"os": "debian-12"}, {"gcc": "12"}, {"keras": "3.0"}],
 )
 def test_a_changed_value_makes_the_lock_out_of_date(value: dict[str, str]) -> None:
-    assert lock.request(cell(**value)) != LOCK.request
+    assert lockfile.request(cell(**value)) != LOCK.request
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_foreign_line_is_refused(line: str, tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text(LOCK.text + line + "\n")
     with pytest.raises(LockError, match="neither a pin nor a hash"):
-        lock.read(path)
+        lockfile.read(path)
 
 
 @pytest.mark.parametrize("base", ["a b", "x\ny", "`id`", "$(id)", "';'"])
@@ -141,9 +141,9 @@ def test_a_foreign_value_of_the_base_is_refused(base: str, tmp_path: Path) -> No
     from dataclasses import replace
 
     path = tmp_path / "x.txt"
-    path.write_text(lock.write("r", "q", replace(LOCK.base, suite=base), pins=lock.pins(LOCK)))
+    path.write_text(lockfile.write("r", "q", replace(LOCK.base, suite=base), pins=lockfile.pins(LOCK)))
     with pytest.raises(LockError, match="not a lock"):
-        lock.read(path)
+        lockfile.read(path)
 
 
 @given(st.binary(max_size=400))
@@ -154,12 +154,12 @@ def test_any_bytes_are_a_lock_or_a_lock_error(data: bytes) -> None:
         path = Path(folder) / "x.txt"
         path.write_bytes(data)
         with pytest.raises(LockError):
-            lock.read(path)
+            lockfile.read(path)
 
 
 def test_a_missing_lock_says_what_to_do() -> None:
     with pytest.raises(LockError, match=r"build\.py lock"):
-        lock.read(ROOT / "locks" / "no-such-row.txt")
+        lockfile.read(ROOT / "locks" / "no-such-row.txt")
 
 
 DIGEST = f"sha256:{'0' * 64}"
@@ -167,9 +167,9 @@ DIGEST = f"sha256:{'0' * 64}"
 
 def test_what_a_tag_led_to_is_part_of_the_lock_and_no_lock_without_it_changes() -> None:
     pinned = replace(LOCK.base, images=(("nvidia/cuda:12.8.1-devel-ubuntu24.04", DIGEST),))
-    text = lock.write(LOCK.row, LOCK.request, pinned, pins=lock.pins(LOCK))
-    assert lock.parse(text, "x").base == pinned
-    assert lock.write(LOCK.row, LOCK.request, LOCK.base, pins=lock.pins(LOCK)) == LOCK.text
+    text = lockfile.write(LOCK.row, LOCK.request, pinned, pins=lockfile.pins(LOCK))
+    assert lockfile.parse(text, "x").base == pinned
+    assert lockfile.write(LOCK.row, LOCK.request, LOCK.base, pins=lockfile.pins(LOCK)) == LOCK.text
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_an_image_that_is_none_is_refused(images: object) -> None:
     text = LOCK.text.replace('{"base": {', f'{{"base": {{"images": {known}, ', 1)
     assert text != LOCK.text
     with pytest.raises(LockError, match="not a lock"):
-        lock.parse(text, "x")
+        lockfile.parse(text, "x")

@@ -8,11 +8,12 @@ import pytest
 from report_samples import rejected
 from rows import CELL, LOCK, SOURCES, cell, stack
 
-from stackwright import lock, render
-from stackwright.history import Build
-from stackwright.model import Cell, Lock, Package, Stack
-from stackwright.nightly.inputs import Change, Kind, changes, declared_only, inputs, of_lock
-from stackwright.nightly.morning import (
+from stackwright.core.model.row import Cell, Lock, Package, Stack
+from stackwright.core.render import dockerfile
+from stackwright.core.render.dockerfile import Sources
+from stackwright.core.resolve import lockfile
+from stackwright.host.project import Planned
+from stackwright.nightly.compare import (
     Difference,
     Failure,
     Margins,
@@ -27,15 +28,15 @@ from stackwright.nightly.morning import (
     together,
     why_to_work,
 )
+from stackwright.nightly.inputs import Change, Kind, changes, declared_only, inputs, of_lock
 from stackwright.nightly.words import markdown, text
-from stackwright.project import Planned
-from stackwright.record import flatten
-from stackwright.render import Sources
+from stackwright.records.files import flatten
+from stackwright.records.history.builds import Build
 
 
 def planned(found: Stack | None = None, sources: Sources = SOURCES) -> Planned:
     found = found or stack()
-    return Planned(stack=found, recipe=render.render(found, sources))
+    return Planned(stack=found, recipe=dockerfile.render(found, sources))
 
 
 def between(new: Planned, *, now: Cell = CELL, sources: Sources = SOURCES) -> list[tuple[Kind, str]]:
@@ -46,12 +47,12 @@ def between(new: Planned, *, now: Cell = CELL, sources: Sources = SOURCES) -> li
 
 
 def relocked(text: str) -> Planned:
-    return planned(stack(lock=lock.parse(text, "test")))
+    return planned(stack(lock=lockfile.parse(text, "test")))
 
 
 def test_a_package_is_told_by_name_and_not_by_its_hashes() -> None:
     new = LOCK.text.replace("cffi==2.1.1", "cffi==2.2.0")
-    found = changes(of_lock(LOCK), of_lock(lock.parse(new, "test")))
+    found = changes(of_lock(LOCK), of_lock(lockfile.parse(new, "test")))
     assert found == (Change(kind=Kind.PACKAGE, name="cffi", old="2.1.1", new="2.2.0"),)
     assert between(relocked(new)) == [(Kind.PACKAGE, "cffi")]
 
@@ -104,13 +105,13 @@ def test_what_nothing_explains_is_told_by_the_file_that_differs() -> None:
     """As when the code that renders changed: a key never changes without a word."""
     old, new = planned(), planned()
     files = tuple((name, b"x" if name == "Dockerfile" else content) for name, content in new.recipe.files)
-    other = Planned(stack=new.stack, recipe=render.recipe(new.stack, dict(files)))
+    other = Planned(stack=new.stack, recipe=dockerfile.recipe(new.stack, dict(files)))
     found = changes(inputs(CELL, old, SOURCES), inputs(CELL, other, SOURCES))
     assert [(one.kind, one.name) for one in found] == [(Kind.CONTEXT, "Dockerfile")]
 
 
 def test_of_a_build_before_the_first_night_its_record_still_tells() -> None:
-    old = declared_only(flatten(render.declared(stack(nccl="2.20.0"))))
+    old = declared_only(flatten(dockerfile.declared(stack(nccl="2.20.0"))))
     found = changes(old, inputs(CELL, planned(), SOURCES))
     assert Change(kind=Kind.DECLARED, name="nccl", old="2.20.0", new="2.21.5") in found
 
@@ -120,7 +121,7 @@ def test_another_nccl_reaches_the_stages_after_it_alone() -> None:
 
     def made(nccl: str) -> dict[str, str]:
         text = LOCK.text.replace("nvidia-nccl-cu12==2.21.5", f"nvidia-nccl-cu12=={nccl}")
-        of = replace(stack(nccl=nccl), lock=lock.parse(text, "test"))
+        of = replace(stack(nccl=nccl), lock=lockfile.parse(text, "test"))
         parts = planned(of).recipe.text("Dockerfile").split("\nFROM ")[1:]
         return {part.partition("\n")[0].rpartition(" AS ")[2]: part for part in parts}
 

@@ -11,14 +11,14 @@ from report_samples import NOON, built, native, verdict
 from rich.console import Console
 from test_page import Elements
 
-from stackwright import definitions
-from stackwright.compare import Difference
-from stackwright.errors import BuildError, RecordError
-from stackwright.model import Tier
-from stackwright.native import Loaded, Native, newest, shortened, write
-from stackwright.page import page
-from stackwright.report import table
-from stackwright.standing import native_cells
+from stackwright.build.sif import definition_rows
+from stackwright.core.checks.compare import Difference
+from stackwright.core.errors import BuildError, RecordError
+from stackwright.core.model.row import Tier
+from stackwright.records.definition_builds import Loaded, Native, newest, shortened, write
+from stackwright.records.report.page import page
+from stackwright.records.report.table import table
+from stackwright.records.report.wording import native_cells
 
 UNEXPLAINED = Difference(path="system/gcc", one="13.3.0", other="14.2.0")
 FAILED = native(verdict=verdict("sif", link__import="no libmpi"), reason="checks failed: 1")
@@ -76,9 +76,9 @@ def test_values_of_any_size_can_be_read() -> None:
 
 
 def test_a_failed_check_and_an_unexplained_difference_are_errors() -> None:
-    assert definitions.problem(native()) is None
+    assert definition_rows.problem(native()) is None
     for bad, said in ((FAILED, "no libmpi"), (native(differences=(UNEXPLAINED,)), "13.3.0")):
-        found = definitions.problem(bad)
+        found = definition_rows.problem(bad)
         assert found
         assert found.exit_code == 8
         assert said in found.cause
@@ -86,12 +86,12 @@ def test_a_failed_check_and_an_unexplained_difference_are_errors() -> None:
 
 
 def test_the_answer_says_tiers_differences_and_errors() -> None:
-    text = definitions.summary(native())
+    text = definition_rows.summary(native())
     assert "3.40 GB" in text
     assert "link passed, built passed, collective passed, gpu not run; " in text
     assert text.endswith("; differences from the image: 1, all explained")
-    assert "no SIF was built" in definitions.summary(UNBUILT)
-    document = definitions.document([native()], [BuildError("no", place="r")])
+    assert "no SIF was built" in definition_rows.summary(UNBUILT)
+    document = definition_rows.document([native()], [BuildError("no", place="r")])
     assert document["definitions"][0]["sif"]["bytes"] == 3_400_000_000
     assert document["errors"] == [{"exit_code": 7, "place": "r", "cause": "no"}]
 

@@ -16,18 +16,19 @@ from rich.console import Console
 from rows import LOCK, ROOT
 from test_cli import call
 
-from stackwright import record, session
-from stackwright.errors import InternalError, PublishError, RecordError, StackwrightError
-from stackwright.model import Lock
+from stackwright.build import rows as session
+from stackwright.build.row import checks_digest
+from stackwright.build.rows import Session
+from stackwright.core.errors import InternalError, PublishError, RecordError, StackwrightError
+from stackwright.core.model.row import Lock
+from stackwright.host.project import Project, cells, plan
+from stackwright.host.runner import Completed, Runner
 from stackwright.nightly import night, report
-from stackwright.nightly.morning import Failure, Morning, Pushed, State
+from stackwright.nightly.compare import Failure, Morning, Pushed, State
 from stackwright.nightly.night import Order
 from stackwright.nightly.words import text
-from stackwright.pipeline import checks_digest
-from stackwright.project import Project, cells, plan
-from stackwright.record import Status
-from stackwright.runner import Completed, Runner
-from stackwright.session import Session
+from stackwright.records import files as record
+from stackwright.records.files import Status
 
 ROWS = 1000
 ARCHES = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0")

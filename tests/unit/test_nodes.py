@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from stackwright.cache import Cache, options
-from stackwright.ci.instructions import instructions
-from stackwright.display import Display
-from stackwright.errors import NodesError, UsageError
-from stackwright.model import Recipe
-from stackwright.nodes import session
-from stackwright.nodes.address import Host, address
-from stackwright.nodes.pieces import Piece, cut, pieces
-from stackwright.project import Project, cells, plan
+from stackwright.build.display import Display
+from stackwright.build.nodes import rows as session
+from stackwright.build.nodes.address import Host, address
+from stackwright.core.errors import NodesError, UsageError
+from stackwright.core.model.row import Recipe
+from stackwright.core.render.instructions import instructions
+from stackwright.core.render.shared_stages import Piece, cut, pieces
+from stackwright.engines.stage_cache import Cache, options
+from stackwright.host.project import Project, cells, plan
 
 ROOT = Path(__file__).parents[2]
 STAGES = """\

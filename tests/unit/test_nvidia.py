@@ -13,28 +13,31 @@ from typing import Any, cast
 import pytest
 from rows import ROOT, SERIES, SOURCES
 
-from stackwright import lock, render, suite
-from stackwright.checks import declared, static
+from stackwright.core.checks.tables import declared, static
+from stackwright.core.config.change import changes
+from stackwright.core.config.setting import Question
+from stackwright.core.errors import LockError, SiteError
+from stackwright.core.model.row import Package, Stack
+from stackwright.core.render import dockerfile as render
+from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.explain import explain
+from stackwright.core.resolve.resolve import resolve
 from stackwright.engines import docker
-from stackwright.errors import LockError, SiteError
-from stackwright.explain import explain
-from stackwright.host import Site
-from stackwright.model import Package, Stack
-from stackwright.project import Project, cells
-from stackwright.providers import PROVIDERS, Means, nvidia
-from stackwright.resolve import resolve
-from stackwright.rules.change import changes
-from stackwright.runner import Completed
-from stackwright.setting import Question
+from stackwright.engines.bases import nvidia
+from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.host.project import Project, cells
+from stackwright.host.runner import Completed
+from stackwright.host.site.settings import Site
+from stackwright.host.upstream import mirror as suite
 
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.nvidia.yaml", out=ROOT / "out")
 ROWS = {cell.id: cell for cell in cells(PROJECT)}
 MIRROR = "http://mirror.example/ubuntu"
-NAMES = lock.distribution_packages(ROWS["cuda11-ubuntu"])
+NAMES = lockfile.distribution_packages(ROWS["cuda11-ubuntu"])
 
 
 def stack(row: str, **values: Any) -> Stack:
-    found = resolve(ROWS[row], lock.read(PROJECT.lock_path(ROWS[row])), SERIES)
+    found = resolve(ROWS[row], lockfile.read(PROJECT.lock_path(ROWS[row])), SERIES)
     assert isinstance(found, Stack), found
     return replace(found, **values)
 
@@ -193,7 +196,7 @@ def test_the_nearest_form_of_the_oldest_row_is_what_explain_says() -> None:
 
 
 def test_a_gcc_before_5_is_named_by_two_numbers() -> None:
-    assert "gcc-4.9" in lock.distribution_packages(ROWS["oldest"])
+    assert "gcc-4.9" in lockfile.distribution_packages(ROWS["oldest"])
     assert "HOST_CC=gcc-4.9 HOST_CXX=g++-4.9" in dockerfile("oldest-nearest", gcc="4.9.3")
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import origin, owners
+from stackwright.core.checks import origin
+from stackwright.host import owners
 
 OWN = (
     "ADD base.tar / # buildkit", "ENV PATH=/opt/stack/bin",

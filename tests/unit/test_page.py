@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, rejected
 
-from stackwright.errors import RecordError
-from stackwright.model import Check, Outcome, Rejection, Tier, Verdict
-from stackwright.page import TIERS, page
-from stackwright.recipes import WAYS, recipes
-from stackwright.record import Component, Image, Layer, Status, Step
-from stackwright.report import write_page
-from stackwright.standing import size, tier_cells
+from stackwright.core.errors import RecordError
+from stackwright.core.launch.examples import WAYS, recipes
+from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict
+from stackwright.records.files import Component, Image, Layer, Status, Step
+from stackwright.records.report.page import TIERS, page
+from stackwright.records.report.table import write_page
+from stackwright.records.report.wording import size, tier_cells
 
 
 class Elements(HTMLParser):

@@ -7,10 +7,10 @@ import pytest
 from report_samples import built, verdict
 from rows import ROOT
 
-from stackwright import record
-from stackwright.pipeline import checks_digest, standing
-from stackwright.project import Planned, Project, cells, plan
-from stackwright.record import Phase, Status
+from stackwright.build.row import checks_digest, standing
+from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.records import files as record
+from stackwright.records.files import Phase, Status
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from image_facts import docker_facts, stack
 
+from stackwright.core.model.row import Outcome, Tier
 from stackwright.engines.docker import Mount
-from stackwright.ledger.facts import Documents
-from stackwright.model import Outcome, Tier
-from stackwright.probe import FACTS_LIMIT, STACK, gather, probe_image, words
-from stackwright.runner import Completed
+from stackwright.host.runner import Completed
+from stackwright.probe.outside.documents import Documents
+from stackwright.probe.run import FACTS_LIMIT, STACK, gather, probe_image, words
 
 ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}

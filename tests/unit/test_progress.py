@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stackwright.causes import CAUSES, known_cause
-from stackwright.progress import Progress, short
+from stackwright.core.facts.build_failures import CAUSES, known_cause
+from stackwright.engines.buildkit.progress import Progress, short
 
 
 def feed(*updates: dict[str, Any]) -> tuple[Progress, list[tuple[str, str]]]:

@@ -7,17 +7,29 @@ from dataclasses import replace
 import pytest
 from rows import LOCK, SERIES, SOURCES, cell, lock_with, stack
 
-from stackwright import output, record, render
-from stackwright.found import found
-from stackwright.labels import ALLOWED
-from stackwright.model import Cell, Mpi, Rejection, Stack
-from stackwright.resolve import check, notices, resolve
-from stackwright.rules import About, Answer, CellRule, Clash, ExtraRule, LockRule, Said, strongest, weigh
-from stackwright.rules.cell import CELL_RULES, clashes
-from stackwright.rules.extra import EXTRA_RULES
-from stackwright.rules.lock import LOCK_RULES
-from stackwright.rules.partial import Partial
-from stackwright.rules.provenance import How, Provenance, documented, read, unchecked, weakest
+from stackwright.cli import tables
+from stackwright.core.checks.observed import found
+from stackwright.core.facts.provenance import How, Provenance, documented, read, unchecked, weakest
+from stackwright.core.model.labels import ALLOWED
+from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
+from stackwright.core.render import dockerfile
+from stackwright.core.resolve.partial import Partial
+from stackwright.core.resolve.resolve import check, notices, resolve
+from stackwright.core.rules.hosts import EXTRA_RULES
+from stackwright.core.rules.locks import LOCK_RULES
+from stackwright.core.rules.rule import (
+    About,
+    Answer,
+    CellRule,
+    Clash,
+    ExtraRule,
+    LockRule,
+    Said,
+    strongest,
+    weigh,
+)
+from stackwright.core.rules.table import CELL_RULES, clashes
+from stackwright.records import files as record
 
 OWN = documented("a document", "2026-11-20")
 KINDS = {how: Provenance(how=how, source=f"source {how}", when="2026-11-22") for how in How}
@@ -90,7 +102,7 @@ def test_a_documented_refusal_says_how_to_go_on_and_can_be_allowed() -> None:
     rejection = check(row)
     assert rejection
     assert (rejection.rule, rejection.how) == (name, How.DOCUMENTED)
-    assert f"--allow {name}" in str(output.rejection_text(rejection, "matrix.yaml"))
+    assert f"--allow {name}" in str(tables.rejection_text(rejection, "matrix.yaml"))
     allowed = replace(row, allow=(name,))
     assert check(allowed) is None
     assert [(one.rule, one.said) for one in notices(allowed, None)] == [(name, "is allowed")]
@@ -101,7 +113,7 @@ def test_a_read_refusal_is_final() -> None:
     rejection = check(cell(gcc="14", allow=("cuda-gcc",)))
     assert rejection
     assert (rejection.rule, rejection.how) == ("cuda-gcc", How.READ)
-    assert "--allow" not in str(output.rejection_text(rejection, "matrix.yaml"))
+    assert "--allow" not in str(tables.rejection_text(rejection, "matrix.yaml"))
 
 
 def test_an_unchecked_fact_warns_and_refuses_nothing() -> None:
@@ -112,7 +124,7 @@ def test_an_unchecked_fact_warns_and_refuses_nothing() -> None:
     assert check(row) is None
     (notice,) = notices(row, None)
     assert (notice.rule, notice.said, notice.how) == ("nvidia-image", Said.WARNS, How.UNCHECKED)
-    line = output.notice_line("row", notice)
+    line = tables.notice_line("row", notice)
     assert line.startswith("row: warning: nvidia-image: nobody checked")
     assert "unchecked 2026-11-22" in line
 
@@ -120,15 +132,15 @@ def test_an_unchecked_fact_warns_and_refuses_nothing() -> None:
 def test_an_image_keeps_the_rules_that_were_allowed_and_only_then() -> None:
     """The content key of a row without --allow is what it was."""
     plain, allowed = stack(), stack(allowed=("abi-gloo", "one-cuda"))
-    assert "allowed" not in render.declared(plain)
-    assert ALLOWED not in dict(render.labels(plain))
-    assert render.declared(allowed)["allowed"] == ["abi-gloo", "one-cuda"]
-    assert dict(render.labels(allowed))[ALLOWED] == "abi-gloo one-cuda"
-    assert render.render(plain, SOURCES).key != render.render(allowed, SOURCES).key
-    text = render.render(allowed, SOURCES).text("Dockerfile")
+    assert "allowed" not in dockerfile.declared(plain)
+    assert ALLOWED not in dict(dockerfile.labels(plain))
+    assert dockerfile.declared(allowed)["allowed"] == ["abi-gloo", "one-cuda"]
+    assert dict(dockerfile.labels(allowed))[ALLOWED] == "abi-gloo one-cuda"
+    assert dockerfile.render(plain, SOURCES).key != dockerfile.render(allowed, SOURCES).key
+    text = dockerfile.render(allowed, SOURCES).text("Dockerfile")
     assert "org.stackwright.allowed='abi-gloo one-cuda'" in text
     assert found(allowed, {"labels": {ALLOWED: "abi-gloo one-cuda"}}) == (("allowed", "abi-gloo one-cuda"),)
-    assert ("allowed", "abi-gloo one-cuda") in record.flatten(render.declared(allowed))
+    assert ("allowed", "abi-gloo one-cuda") in record.flatten(dockerfile.declared(allowed))
 
 
 def test_a_lock_rule_can_be_allowed_too() -> None:

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 import rows as samples
 
-from stackwright import render
-from stackwright.errors import AttestError, PublishError, StackwrightError
+from stackwright.core.errors import AttestError, PublishError, StackwrightError
+from stackwright.core.render import dockerfile
+from stackwright.host.project import Planned
 from stackwright.nightly import publishing
-from stackwright.nightly.morning import Pushed
-from stackwright.project import Planned
+from stackwright.nightly.compare import Pushed
 from stackwright.publish import Published, Publisher
 from stackwright.publish import rows as publishes
 
@@ -24,7 +24,7 @@ GIVEN_UP.away = True
 
 def row(id: str) -> Planned:
     stack = samples.stack(id=id)
-    return Planned(stack=stack, recipe=render.render(stack, samples.SOURCES))
+    return Planned(stack=stack, recipe=dockerfile.render(stack, samples.SOURCES))
 
 
 @pytest.fixture

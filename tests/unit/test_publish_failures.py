@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 import requests
 
-from stackwright.publish import failures
+from stackwright.publish.registry import failures
 
 REFUSES = bytes([0x15, 3, 3, 0, 2, 2, 40])
 """The record of TLS by which a server ends a handshake: fatal, handshake_failure."""

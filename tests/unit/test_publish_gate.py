@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from image_facts import EXTENSION, docker_facts, stack
 from report_samples import built
 
-from stackwright import schema
-from stackwright.errors import MatrixError
-from stackwright.load import interpret
-from stackwright.matrix import Publish
-from stackwright.model import Check, Outcome, Tier, Verdict
+from stackwright.core.checks.judge import verify
+from stackwright.core.config import schema
+from stackwright.core.config.load import interpret
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.matrix import Publish
+from stackwright.core.model.row import Check, Outcome, Tier, Verdict
 from stackwright.publish import gate, tags
 from stackwright.publish.gate import Yesterday
-from stackwright.record import Image, Record, SifFile
-from stackwright.verify import verify
+from stackwright.records.files import Image, Record, SifFile
 
 CPU = (Tier.STATIC, Tier.LINK, Tier.BUILT, Tier.COLLECTIVE)
 CHECKS = "0123456789ab"

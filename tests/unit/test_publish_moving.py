@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stackwright.atomic import publish
-from stackwright.errors import PublishError
-from stackwright.publish import moving, whole
+from stackwright.core.errors import PublishError
+from stackwright.host.atomic import publish
+from stackwright.publish import moving, set_index
 from stackwright.publish.moving import JOURNAL, Journal, Move
-from stackwright.publish.registry import Access, Manifest
+from stackwright.publish.registry.client import Access, Manifest
 
 OLD, NEW = (Manifest(content=text, media_type="x") for text in (b"old", b"new"))
 
@@ -80,12 +80,13 @@ def test_a_mover_that_was_killed_is_told_with_what_to_do(
 
 
 def test_the_set_has_no_sif_of_yesterday_beside_an_image_of_today() -> None:
-    yesterday = whole.index(
-        whole.entry(row, name, OLD) for row, name in (("a", "a"), ("a", "a.sif"), ("b", "b"), ("b", "b.sif"))
+    yesterday = set_index.index(
+        set_index.entry(row, name, OLD)
+        for row, name in (("a", "a"), ("a", "a.sif"), ("b", "b"), ("b", "b.sif"))
     )
-    stay = whole.kept(yesterday, {"a", "b"}, {"a"})
-    today = whole.index((*stay, whole.entry("a", "a", NEW)))
-    listed = {one["annotations"][whole.NAME]: one["digest"] for one in today.document["manifests"]}
+    stay = set_index.kept(yesterday, {"a", "b"}, {"a"})
+    today = set_index.index((*stay, set_index.entry("a", "a", NEW)))
+    listed = {one["annotations"][set_index.NAME]: one["digest"] for one in today.document["manifests"]}
     assert listed == {"a": NEW.digest, "b": OLD.digest, "b.sif": OLD.digest}
-    assert whole.kept(yesterday, {"a"}, ()) == tuple(yesterday.document["manifests"][:2])
-    assert whole.kept(None, {"a"}, ()) == ()
+    assert set_index.kept(yesterday, {"a"}, ()) == tuple(yesterday.document["manifests"][:2])
+    assert set_index.kept(None, {"a"}, ()) == ()

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackwright import record as records
-from stackwright.errors import RecordError
-from stackwright.model import Check, Outcome, Tier, Verdict
-from stackwright.record import Phase, Record, Status
+from stackwright.core.errors import RecordError
+from stackwright.core.model.row import Check, Outcome, Tier, Verdict
+from stackwright.records import files as records
+from stackwright.records.files import Phase, Record, Status
 
 ROOT = Path(__file__).parents[2]
 HOST = records.Host(cpus=2, memory=24 * 10**9, machine="x86_64", kernel="6.1.0", os="Debian GNU/Linux 12")
@@ -303,7 +303,7 @@ def test_the_check_for_half_files_can_fail(tmp_path: Path) -> None:
 
 
 def test_the_schema_in_the_docs_is_that_of_the_model() -> None:
-    """To write it again: ``python -m stackwright.record > docs/record.schema.json``."""
+    """To write it again: ``python -m stackwright.records.files > docs/record.schema.json``."""
     assert (ROOT / "docs" / "record.schema.json").read_text() == records.schema_text()
 
 

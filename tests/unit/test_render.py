@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from rows import ALWAYS, LOCK, ROOT, SERIES, SOURCES, lock_with, stack
 
-from stackwright import configuration, definition, labels, render
-from stackwright.model import Cell, Mpi
+from stackwright.core.model import labels
+from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.render import configuration, definition, dockerfile
 
-RECIPE = render.render(stack(), SOURCES)
+RECIPE = dockerfile.render(stack(), SOURCES)
 DOCKERFILE = RECIPE.text("Dockerfile")
 
 
@@ -25,25 +26,25 @@ def stage(text: str, name: str) -> str:
 
 
 def test_same_inputs_same_bytes() -> None:
-    assert render.render(stack(), SOURCES) == RECIPE
+    assert dockerfile.render(stack(), SOURCES) == RECIPE
 
 
 @pytest.mark.parametrize("shared", ["base", "toolchain", "frameworks", "horovod-wheel"])
 def test_stages_do_not_name_the_row(shared: str) -> None:
-    other = render.render(stack(id="another-row"), SOURCES)
+    other = dockerfile.render(stack(id="another-row"), SOURCES)
     assert stage(other.text("Dockerfile"), shared) == stage(DOCKERFILE, shared)
     assert other.key != RECIPE.key
 
 
 def test_the_toolchain_is_shipped_in_the_devel_flavour_only() -> None:
     assert "FROM base AS final" in DOCKERFILE
-    devel = render.render(stack(flavour="devel"), SOURCES).text("Dockerfile")
+    devel = dockerfile.render(stack(flavour="devel"), SOURCES).text("Dockerfile")
     assert "FROM toolchain AS final" in devel
 
 
 @pytest.mark.parametrize("value", [{"gcc": "12.4.0"}, {"mpi": Mpi(flavour="mpich", version="4.2.1")}])
 def test_a_value_reaches_the_toolchain(value: dict[str, object]) -> None:
-    changed = render.render(stack(**value), SOURCES).text("Dockerfile")
+    changed = dockerfile.render(stack(**value), SOURCES).text("Dockerfile")
     assert stage(changed, "toolchain") != stage(DOCKERFILE, "toolchain")
     assert stage(changed, "frameworks") == stage(DOCKERFILE, "frameworks")
 
@@ -57,25 +58,25 @@ WHEEL_VALUES: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("value", WHEEL_VALUES)
 def test_the_wheel_has_another_key_where_it_would_be_another_wheel(value: dict[str, Any]) -> None:
-    key = render.wheel_key(stack(**value), SOURCES)
-    assert key != render.wheel_key(stack(), SOURCES)
-    assert f"WHEEL_KEY={key} " in render.render(stack(**value), SOURCES).text("Dockerfile")
+    key = dockerfile.wheel_key(stack(**value), SOURCES)
+    assert key != dockerfile.wheel_key(stack(), SOURCES)
+    assert f"WHEEL_KEY={key} " in dockerfile.render(stack(**value), SOURCES).text("Dockerfile")
 
 
 def test_the_wheel_has_another_key_where_its_files_would_have_another_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = render.wheel_key(stack(), SOURCES)
-    monkeypatch.setattr("stackwright.render.EPOCH", labels.EPOCH + 1)
-    assert render.wheel_key(stack(), SOURCES) != before
+    before = dockerfile.wheel_key(stack(), SOURCES)
+    monkeypatch.setattr("stackwright.core.render.dockerfile.EPOCH", labels.EPOCH + 1)
+    assert dockerfile.wheel_key(stack(), SOURCES) != before
 
 
 def test_every_row_states_its_licenses_and_its_version() -> None:
-    found = dict(render.labels(stack(frameworks=(("torch", "2.6.0"), ("keras", "3.5.0")))))
+    found = dict(dockerfile.labels(stack(frameworks=(("torch", "2.6.0"), ("keras", "3.5.0")))))
     assert found[f"{labels.OCI}licenses"] == "Apache-2.0 AND BSD-3-Clause AND LicenseRef-NVIDIA-Proprietary"
     assert found[f"{labels.OCI}created"] == "2020-01-01T00:00:00Z"
     added = dict(labels.of_recipe(RECIPE))
-    assert render.reference(RECIPE).endswith(f":{added[labels.VERSION]}")
+    assert dockerfile.reference(RECIPE).endswith(f":{added[labels.VERSION]}")
     assert added[labels.KEY].startswith(added[labels.VERSION])
     assert {*labels.SHAPES} <= {*found, *added}
     assert all(shape.fullmatch((found | added)[name]) for name, shape in labels.SHAPES.items())
@@ -83,16 +84,16 @@ def test_every_row_states_its_licenses_and_its_version() -> None:
 
 def test_packages_around_the_frameworks_leave_the_wheel_alone() -> None:
     other = stack(id="other", lock=lock_with(filelock="1.0"), flavour="devel")
-    assert render.wheel_key(other, SOURCES) == render.wheel_key(stack(), SOURCES)
+    assert dockerfile.wheel_key(other, SOURCES) == dockerfile.wheel_key(stack(), SOURCES)
 
 
 @pytest.mark.parametrize("part", ["files", "patches", "script", "lock"])
 def test_the_key_covers_everything_that_goes_in(part: str) -> None:
     changed = {
-        "files": lambda: render.render(stack(gpu_arch=("8.0",)), SOURCES),
-        "patches": lambda: render.render(stack(patches=("cxx17.patch",)), SOURCES),
-        "script": lambda: render.render(stack(), replace(SOURCES, build_script=b"#!/bin/sh\n")),
-        "lock": lambda: render.render(stack(lock=replace(LOCK, text=LOCK.text + "x==1\n")), SOURCES),
+        "files": lambda: dockerfile.render(stack(gpu_arch=("8.0",)), SOURCES),
+        "patches": lambda: dockerfile.render(stack(patches=("cxx17.patch",)), SOURCES),
+        "script": lambda: dockerfile.render(stack(), replace(SOURCES, build_script=b"#!/bin/sh\n")),
+        "lock": lambda: dockerfile.render(stack(lock=replace(LOCK, text=LOCK.text + "x==1\n")), SOURCES),
     }[part]()
     assert changed.key != RECIPE.key
 
@@ -106,7 +107,7 @@ def test_patches_keep_the_order_of_the_series() -> None:
 def test_the_row_in_the_label_is_the_row_in_the_file() -> None:
     label = re.search(r"org\.stackwright\.stack='(.*)'", DOCKERFILE)
     assert label
-    assert json.loads(label[1]) == json.loads(RECIPE.text("row.json")) == render.declared(stack())
+    assert json.loads(label[1]) == json.loads(RECIPE.text("row.json")) == dockerfile.declared(stack())
 
 
 def test_nothing_is_found_by_ld_library_path() -> None:
@@ -131,7 +132,7 @@ def test_every_download_runs_with_hashes() -> None:
 @pytest.mark.parametrize("value", ["a'b", "a\\b", "a\nb", "a\rb"])
 def test_a_label_that_cannot_be_quoted_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="cannot be written"):
-        render.dockerfile_literal(value)
+        dockerfile.dockerfile_literal(value)
 
 
 def test_a_template_that_asks_for_an_unknown_value_fails() -> None:
@@ -139,7 +140,7 @@ def test_a_template_that_asks_for_an_unknown_value_fails() -> None:
 
     broken = tuple((n, t + "{{ no_such_value }}" if n == "final.j2" else t) for n, t in SOURCES.templates)
     with pytest.raises(jinja2.UndefinedError):
-        render.render(stack(), replace(SOURCES, templates=broken))
+        dockerfile.render(stack(), replace(SOURCES, templates=broken))
 
 
 @pytest.mark.parametrize(
@@ -169,6 +170,6 @@ def test_each_patch_of_the_series_names_its_reason_and_a_file() -> None:
     [("other.yaml", "from other.yaml; edit that"), ("a\nRUN x", "from its matrix; edit that")],
 )
 def test_a_rendered_file_names_the_matrix_that_it_is_from(name: str, said: str) -> None:
-    sources = render.Sources.load(ROOT, SERIES, name)
-    assert said in render.render(stack(), sources).text("Dockerfile").splitlines()[1]
+    sources = dockerfile.Sources.load(ROOT, SERIES, name)
+    assert said in dockerfile.render(stack(), sources).text("Dockerfile").splitlines()[1]
     assert said in definition.render_definition(stack(), sources).text("cuda12-torch.def").splitlines()[1]

@@ -10,10 +10,10 @@ import pytest
 from report_samples import NO_GPU, all_passed, broken, built, rejected, verdict
 from rich.console import Console
 
-from stackwright.model import Outcome, Tier, Verdict
-from stackwright.record import Phase, Record, Status, dumps
-from stackwright.report import MARKS, counts, table
-from stackwright.standing import State, agrees, clean, duration, size, state, tier_cells
+from stackwright.core.model.row import Outcome, Tier, Verdict
+from stackwright.records.files import Phase, Record, Status, dumps
+from stackwright.records.report.table import MARKS, counts, table
+from stackwright.records.report.wording import State, agrees, clean, duration, size, state, tier_cells
 
 
 def shown(*records: Record, plain: bool = False, width: int = 200) -> str:

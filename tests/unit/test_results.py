@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from stackwright import native, record
-from stackwright.expand import expand
-from stackwright.load import load
-from stackwright.model import Outcome, Tier
-from stackwright.sharing import sentence, sharing
+from stackwright.core.config.expand import expand
+from stackwright.core.config.load import load
+from stackwright.core.model.row import Outcome, Tier
+from stackwright.records import definition_builds
+from stackwright.records import files as record
+from stackwright.records.report.sharing import sentence, sharing
 
 NATIVE = sorted((ROOT / "docs" / "results").glob("*/definition/*.json"))
 FILES = sorted((ROOT / "docs" / "results").glob("*/*.json"))
@@ -33,7 +34,7 @@ def test_a_result_is_a_complete_record(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NATIVE, ids=lambda path: f"{path.parent.parent.name}/{path.stem}")
 def test_a_sif_of_a_definition_file_passed_and_is_as_the_image(path: Path) -> None:
-    found = native.load(path)
+    found = definition_builds.load(path)
     assert (found.row, found.reason) == (path.stem, "")
     assert found.verdict
     tiers = {tier: found.verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from stackwright import host, room
-from stackwright.errors import DiskError
-from stackwright.room import Claim, claimed, enough
+from stackwright.core.errors import DiskError
+from stackwright.host import disk as room
+from stackwright.host.disk import Claim, claimed, enough
+from stackwright.host.site import settings
 
 ROOT = Path(__file__).parents[2]
 FREE = 1000
@@ -48,7 +49,7 @@ def test_needs_are_added_up(free: int, need: int, others: tuple[Claim, ...], ans
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A disk that always has the same bytes free; nothing is written to it."""
-    monkeypatch.setattr(host, "free_disk", lambda _: FREE)
+    monkeypatch.setattr(settings, "free_disk", lambda _: FREE)
     monkeypatch.setattr(room, "AGAIN", 0.01)
     return tmp_path
 
@@ -125,9 +126,9 @@ def test_it_is_the_same_between_threads_of_one_run(disk: Path) -> None:
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from stackwright import host
-from stackwright.room import claimed
-host.free_disk = lambda _: int(sys.argv[3])
+from stackwright.host.site import settings
+from stackwright.host.disk import claimed
+settings.free_disk = lambda _: int(sys.argv[3])
 folder = Path(sys.argv[1]); folder.mkdir()
 with claimed(folder, int(sys.argv[2]), what="other", ledger=folder.parent / "ledger", say=lambda _: None):
     print("claimed", flush=True)
@@ -153,14 +154,14 @@ def test_a_claim_of_another_process_counts_until_that_is_killed(disk: Path) -> N
 
 
 def test_claims_on_another_disk_do_not_count(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "same_disk", lambda *_: False)
+    monkeypatch.setattr(settings, "same_disk", lambda *_: False)
     with take(disk, "one", FREE), take(disk, "two", FREE):
         pass
 
 
 def test_what_is_written_already_is_not_counted_twice(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is gone from the free bytes: of a claim only the rest is kept for it."""
-    monkeypatch.setattr(host, "free_disk", lambda _: 10_000)
+    monkeypatch.setattr(settings, "free_disk", lambda _: 10_000)
     with take(disk, "one", 8192):
         (disk / "one" / "part.sif").write_bytes(bytes(8192))
         with take(disk, "two", 10_000):

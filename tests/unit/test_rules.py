@@ -9,16 +9,17 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from rows import ALWAYS, CELL, LOCK, SERIES, cell, lock_with
 
-from stackwright.lock import request
-from stackwright.model import Cell, Mpi, Rejection, Stack
-from stackwright.resolve import check, nccl_code, resolve, suggest
-from stackwright.rules import CellRule, Clash, Rule, Said, horovod, weigh
-from stackwright.rules.cell import CELL_RULES, first_clash
-from stackwright.rules.change import changes
-from stackwright.rules.extra import EXTRA_RULES
-from stackwright.rules.lock import LOCK_RULES
-from stackwright.rules.near import KNOWN, nearest
-from stackwright.suite import upstream
+from stackwright.core.config.change import changes
+from stackwright.core.facts import horovod
+from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
+from stackwright.core.resolve.lockfile import request
+from stackwright.core.resolve.nearest import KNOWN, nearest
+from stackwright.core.resolve.resolve import check, nccl_code, resolve, suggest
+from stackwright.core.rules.hosts import EXTRA_RULES
+from stackwright.core.rules.locks import LOCK_RULES
+from stackwright.core.rules.rule import CellRule, Clash, Rule, Said, weigh
+from stackwright.core.rules.table import CELL_RULES, first_clash
+from stackwright.host.upstream.mirror import upstream
 
 CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("cuda-gcc", {"gcc": "14"}, "gcc 13 instead of 14"),

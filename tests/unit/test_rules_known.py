@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from known_stacks import FAIL, RUN, Stack
 
-from stackwright.explain import explain
-from stackwright.rules import About, Said, weigh
-from stackwright.rules.cell import CELL_RULES
-from stackwright.setting import Question
+from stackwright.core.config.setting import Question
+from stackwright.core.resolve.explain import explain
+from stackwright.core.rules.rule import About, Said, weigh
+from stackwright.core.rules.table import CELL_RULES
 
 STACK_RULES = tuple(rule for rule in CELL_RULES if rule.about is About.STACK)
 

@@ -13,10 +13,10 @@ from rows import ROOT, stack
 
 from bench import nodes, scaling
 from bench.scaling import Line, Run, lines, printed
+from stackwright.core.errors import EngineError
+from stackwright.core.launch.launchers import Target
 from stackwright.engines.docker import Docker
-from stackwright.errors import EngineError
-from stackwright.launch import Target
-from stackwright.runner import Completed, Runner
+from stackwright.host.runner import Completed, Runner
 
 RESULTS = sorted((ROOT / "docs" / "results").glob("*/scaling/*.json"))
 ONE = Run(framework="torch", nodes=1, per_node=1, world_size=1, images_per_second=1000.0, accuracy=0.99)

@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 import yaml
 
-from stackwright import schema
-from stackwright.errors import MatrixError
-from stackwright.expand import expand
-from stackwright.load import interpret
-from stackwright.model import Cell, Mpi
+from stackwright.core.config import schema
+from stackwright.core.config.expand import expand
+from stackwright.core.config.load import interpret
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.row import Cell, Mpi
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "docs" / "matrix.schema.json"
@@ -45,7 +45,9 @@ def loader_accepts(document: Any) -> bool:
 
 def test_committed_schema_is_that_of_the_model() -> None:
     fresh = json.dumps(schema.json_schema(), indent=2) + "\n"
-    assert COMMITTED.read_text() == fresh, "run: python -m stackwright.schema > docs/matrix.schema.json"
+    assert COMMITTED.read_text() == fresh, (
+        "run: python -m stackwright.core.config.schema > docs/matrix.schema.json"
+    )
 
 
 def test_schema_is_a_schema() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stackwright.convert import SCRATCH, scratch_folder
-from stackwright.errors import ConvertError, DiskError
-from stackwright.runner import Runner
+from stackwright.build.sif.convert import SCRATCH, scratch_folder
+from stackwright.core.errors import ConvertError, DiskError
+from stackwright.host.runner import Runner
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

@@ -14,15 +14,17 @@ from image_facts import docker_facts, sif_facts, stack
 from report_samples import NOON, built
 from rich.console import Console
 
-from stackwright import configuration, credentials, record
-from stackwright.display import Display
+from stackwright.build.display import Display
+from stackwright.core import credentials
+from stackwright.core.checks.judge import verify
+from stackwright.core.model.row import Outcome, Stack, Tier
+from stackwright.core.render import configuration
 from stackwright.engines.docker import Mount
-from stackwright.ledger.facts import Documents
-from stackwright.model import Outcome, Stack, Tier
-from stackwright.page import page
-from stackwright.probe import probe_image
-from stackwright.runner import Completed
-from stackwright.verify import verify
+from stackwright.host.runner import Completed
+from stackwright.probe.outside.documents import Documents
+from stackwright.probe.run import probe_image
+from stackwright.records import files as record
+from stackwright.records.report.page import page
 
 ROW = stack()
 Change = Callable[[dict[str, Any]], object]

@@ -13,12 +13,12 @@ from rows import ROOT
 from test_cli import call
 from test_nightly_unchanged import NoProgram, proven, work
 
-from stackwright import history, history_nights
-from stackwright.history_merge import merge
+from stackwright.host.project import Project, cells, plan
 from stackwright.nightly import night, shards
-from stackwright.nightly.morning import Morning, Pushed, State
+from stackwright.nightly.compare import Morning, Pushed, State
 from stackwright.nightly.night import Order, Publisher
-from stackwright.project import Project, cells, plan
+from stackwright.records.history import builds, nights
+from stackwright.records.history.merge import merge
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Project:
 def yesterday(project: Project) -> None:
     """A night over all rows: moments are seconds, and tonight is not in the same one."""
     work(project)
-    with history.opened(project.out / shards.HISTORY) as db:
+    with builds.opened(project.out / shards.HISTORY) as db:
         db.execute("UPDATE run SET started = '2026-01-01T03:00:00Z'")
 
 
@@ -71,8 +71,8 @@ def test_rows_of_a_shard_that_was_lost_and_rows_that_left_the_matrix_are_told(
     assert "cuda11-classic: no shard told what became of it" in said
     assert "No longer in the matrix\n  cuda11-legacy\n" in said
     assert report(project, capsys) == said, "asked again, it says the same"
-    with history.opened(project.out / "history.sqlite") as db:
-        known = history_nights.last_night(db, "matrix.yaml")
+    with builds.opened(project.out / "history.sqlite") as db:
+        known = nights.last_night(db, "matrix.yaml")
     assert (known["cuda11-classic"].state, known["cuda11-legacy"].state) == (State.FAILED, State.GONE)
 
 
@@ -87,19 +87,19 @@ def test_of_a_night_over_one_row_no_other_is_missing(
 def test_what_was_published_stands_although_the_clock_of_a_shard_is_ahead(project: Project) -> None:
     answer = shard(project, "cuda12-torch")
     handed = project.out / "nightly" / answer.run / shards.HISTORY
-    with history.opened(handed) as db:
-        history_nights.finish(db, replace(answer, finished="2999-01-01T00:00:00Z"))
+    with builds.opened(handed) as db:
+        nights.finish(db, replace(answer, finished="2999-01-01T00:00:00Z"))
     path = project.out / "history.sqlite"
     merge(path, [handed])
-    with history.opened(path) as db:
-        ahead = history_nights.morning_of(db, answer.run)
+    with builds.opened(path) as db:
+        ahead = nights.morning_of(db, answer.run)
     row = plan(project, cells(project, ("cuda12-torch",))).rows
     found = shards.Handed(project=project, history_path=path, mornings=(ahead,), rows=row)
     pushed = Pushed(reference="r/a@1", digest="1", tags=("t",), sent_bytes=1, present_bytes=2)
     shards.publish_handed(found, Publisher(place="r/a", push=lambda _: {"cuda12-torch": pushed}))
     merge(path, [handed])  # as the job that reports does
-    with history.opened(path) as db:
-        assert history_nights.morning_of(db, answer.run).rows[0].pushed == pushed
+    with builds.opened(path) as db:
+        assert nights.morning_of(db, answer.run).rows[0].pushed == pushed
 
 
 def test_the_page_shows_rows_whose_records_are_not_here(

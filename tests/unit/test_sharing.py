@@ -12,14 +12,14 @@ import pytest
 from report_samples import NOON, built
 from rich.console import Console
 
-from stackwright.display import Display
-from stackwright.page import page
-from stackwright.progress import Event, Step
-from stackwright.record import Record, write
-from stackwright.record import Step as Recorded
-from stackwright.session import Session, document
-from stackwright.sharing import executions, of_files, sentence, sharing
-from stackwright.vertices import CONTEXT, own_steps
+from stackwright.build.display import Display
+from stackwright.build.rows import Session, document
+from stackwright.engines.buildkit.progress import Event, Step
+from stackwright.engines.buildkit.steps import CONTEXT, own_steps
+from stackwright.records.files import Record, write
+from stackwright.records.files import Step as Recorded
+from stackwright.records.report.page import page
+from stackwright.records.report.sharing import executions, of_files, sentence, sharing
 
 START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
 FILES = {"requirements.txt": b"torch", "row.json": b"{}", "horovod/a.patch": b"a", "horovod/b/c": b"c"}

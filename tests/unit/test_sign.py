@@ -10,12 +10,13 @@ from typing import Any, cast
 import pytest
 from report_samples import built
 
-from stackwright import convert, phases
-from stackwright.compression import compression
-from stackwright.convert import Made
-from stackwright.job import Job
-from stackwright.record import SifFile
-from stackwright.sign import Signer
+from stackwright.build import phases
+from stackwright.build.job import Job
+from stackwright.build.sif import convert
+from stackwright.build.sif.convert import Made
+from stackwright.core.model.compression import compression
+from stackwright.engines.sif.sign import Signer
+from stackwright.records.files import SifFile
 
 OURS, OTHER = (Signer(key=Path("k.pem"), public=text) for text in (b"ours", b"other"))
 

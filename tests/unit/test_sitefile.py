@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 import yaml
 
-from stackwright import host, sitefile
-from stackwright.errors import SiteError
-from stackwright.labels import URL, VENDOR
-from stackwright.project import Project, cells, plan
-from stackwright.runner import Runner
+from stackwright.core.errors import SiteError
+from stackwright.core.model.labels import URL, VENDOR
+from stackwright.host.project import Project, cells, plan
+from stackwright.host.runner import Runner
+from stackwright.host.site import file, settings
 
 ROOT = Path(__file__).parents[2]
 KEYS = ("mirrors", "index", "proxy", "ca", "registry", "signing_key", "cache", "labels", "builders")
@@ -23,7 +23,7 @@ KEYS = ("mirrors", "index", "proxy", "ca", "registry", "signing_key", "cache", "
 def example() -> dict[str, Any]:
     """Every key, as the documentation writes it."""
     whole: dict[str, Any] = {}
-    for keys, setting in sitefile.SETTINGS.items():
+    for keys, setting in file.SETTINGS.items():
         place = whole
         for key in keys[:-1]:
             place = place.setdefault(key, {})
@@ -33,14 +33,14 @@ def example() -> dict[str, Any]:
 
 def entered(text: str, folder: Path, **environ: str) -> dict[str, str]:
     (folder / "site.yaml").write_text(text)
-    sitefile.enter(folder / "site.yaml", environ)
+    file.enter(folder / "site.yaml", environ)
     return environ
 
 
 def test_every_key_of_the_issue_is_there_and_is_a_variable(tmp_path: Path) -> None:
     assert tuple(example()) == KEYS
     found = entered(yaml.safe_dump(example()), tmp_path)
-    assert set(found) == {setting.variable for setting in sitefile.SETTINGS.values()}
+    assert set(found) == {setting.variable for setting in file.SETTINGS.values()}
     assert found["no_proxy"] == ".example,localhost"
     assert found["STACKWRIGHT_REGISTRY_PLAIN"] == "1"
 
@@ -50,12 +50,12 @@ def test_it_comes_out_as_the_site(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     whole = {**example(), "ca": "ca.pem", "signing_key": "key.pem"}
     whole["registry"]["ca"] = "registry.pem"
-    site = host.site(Runner(), entered(yaml.safe_dump(whole), tmp_path, PIP_CONFIG_FILE="/dev/null"))
+    site = settings.site(Runner(), entered(yaml.safe_dump(whole), tmp_path, PIP_CONFIG_FILE="/dev/null"))
     assert site.mirror == "http://mirror.example/debian" and site.ubuntu == "http://mirror.example/ubuntu"
     assert dict(site.pip)["index-url"] == "https://pypi.example/simple"
     assert dict(site.proxies)["https_proxy"] == "http://proxy.example:3128"
     assert site.ca == tmp_path / "ca.pem" and site.signing_key == tmp_path / "key.pem"
-    assert site.registry == host.RegistryAddress(
+    assert site.registry == settings.RegistryAddress(
         host="registry.example:5000", repository="hpc/images", ca=tmp_path / "registry.pem", plain=True
     )
     assert site.cache == "registry.example:5000/hpc/cache" and site.builders == ("farm",)
@@ -111,17 +111,17 @@ def test_what_is_wrong_is_said_with_its_line(
 )
 def test_a_value_that_could_be_something_else_is_refused(name: str, value: str) -> None:
     with pytest.raises(SiteError) as caught:
-        host.site(Runner(), {name: value, "PIP_CONFIG_FILE": "/dev/null"})
+        settings.site(Runner(), {name: value, "PIP_CONFIG_FILE": "/dev/null"})
     assert caught.value.place == name
 
 
 def test_which_file_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert sitefile.find(None, {}) is None
+    assert file.find(None, {}) is None
     (tmp_path / "site.yaml").touch()
-    assert sitefile.find(None, {}) == tmp_path / "site.yaml"
-    assert sitefile.find(None, {"STACKWRIGHT_SITE": "/a"}) == Path("/a")
-    assert sitefile.find(Path("/b"), {"STACKWRIGHT_SITE": "/a"}) == Path("/b")
+    assert file.find(None, {}) == tmp_path / "site.yaml"
+    assert file.find(None, {"STACKWRIGHT_SITE": "/a"}) == Path("/a")
+    assert file.find(Path("/b"), {"STACKWRIGHT_SITE": "/a"}) == Path("/b")
 
 
 def test_nothing_of_it_is_in_the_key_or_the_context_of_a_row(
@@ -142,6 +142,6 @@ def test_git_ignores_it() -> None:
 
 def test_the_schema_and_the_table_are_the_committed_ones() -> None:
     schema = json.loads((ROOT / "docs" / "site.schema.json").read_text())
-    assert schema == sitefile.json_schema()
+    assert schema == file.json_schema()
     jsonschema.Draft202012Validator(schema).validate(example())
-    assert sitefile.table() in (ROOT / "docs" / "site.md").read_text()
+    assert file.table() in (ROOT / "docs" / "site.md").read_text()

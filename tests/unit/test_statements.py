@@ -20,21 +20,24 @@ import rows
 from cyclonedx import schema
 from referencing import Registry, Resource
 
-from stackwright import record, render
-from stackwright.attest import access, layout, provenance, sbom, source, statement, verify
-from stackwright.attest.keys import PublicKey
-from stackwright.attest.statement import Kind
-from stackwright.engines.oci import Tool
-from stackwright.errors import AttestError, UsageError
-from stackwright.found import found
-from stackwright.host import Site
-from stackwright.model import Outcome
-from stackwright.record import Record
-from stackwright.runner import Completed, Runner
+from stackwright.core.checks.observed import found
+from stackwright.core.errors import AttestError, UsageError
+from stackwright.core.model.row import Outcome
+from stackwright.core.render import dockerfile
+from stackwright.engines.oci_tools import Tool
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site.settings import Site
+from stackwright.publish.attest import oci_layout, source, verify
+from stackwright.publish.attest import oras as access
+from stackwright.publish.attest.keys import PublicKey
+from stackwright.publish.attest.statements import provenance, sbom, statement
+from stackwright.publish.attest.statements.statement import Kind
+from stackwright.records import files as record
+from stackwright.records.files import Record
 
 IMAGE = f"sha256:{'1' * 64}"
 STACK = rows.stack(patches=("cxx17.patch",))
-RECIPE = render.render(STACK, rows.SOURCES)
+RECIPE = dockerfile.render(STACK, rows.SOURCES)
 FILES = dict(RECIPE.files)
 FACTS = image_facts.docker_facts(STACK)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -43,7 +46,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def of_row(**changes: Any) -> Record:
     whole = replace(
         report_samples.built(row=STACK.id), key=RECIPE.key, found=found(STACK, FACTS),
-        declared=record.flatten(render.declared(STACK)),
+        declared=record.flatten(dockerfile.declared(STACK)),
     )  # fmt: skip
     return replace(whole, **changes)
 
@@ -289,7 +292,7 @@ def test_a_key_is_held_to_its_dates_and_a_bare_one_has_none() -> None:
         lambda folder: (folder / "index.json").write_text('{"manifests": [5, {"mediaType": "x"}]}'),
         lambda folder: (folder / "index.json").write_text(
             json.dumps(
-                {"manifests": [{"mediaType": layout.MANIFESTS[0], "digest": "sha256:../../etc/passwd"}]}
+                {"manifests": [{"mediaType": oci_layout.MANIFESTS[0], "digest": "sha256:../../etc/passwd"}]}
             )
         ),
     ],
@@ -297,16 +300,16 @@ def test_a_key_is_held_to_its_dates_and_a_bare_one_has_none() -> None:
 def test_a_folder_that_holds_no_image_is_refused(write: Callable[[Path], Any], tmp_path: Path) -> None:
     write(tmp_path)
     with pytest.raises(AttestError):
-        layout.image_of(layout.Layout(folder=tmp_path))
+        oci_layout.image_of(oci_layout.Layout(folder=tmp_path))
 
 
 def test_a_folder_is_named_with_a_tag_or_a_digest_or_alone(tmp_path: Path) -> None:
     (tmp_path / "oci-layout").write_text("{}")
     (tmp_path / "index.json").write_text("{}")
-    assert layout.split(str(tmp_path)) == (tmp_path, "")
-    assert layout.split(f"{tmp_path}:1") == (tmp_path, "1")
-    assert layout.split(f"{tmp_path}@{IMAGE}") == (tmp_path, IMAGE)
-    assert layout.split("host/name:1") == (None, "")
+    assert oci_layout.split(str(tmp_path)) == (tmp_path, "")
+    assert oci_layout.split(f"{tmp_path}:1") == (tmp_path, "1")
+    assert oci_layout.split(f"{tmp_path}@{IMAGE}") == (tmp_path, IMAGE)
+    assert oci_layout.split("host/name:1") == (None, "")
 
 
 def written(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
@@ -316,12 +319,12 @@ def written(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
     (blobs / digest.removeprefix("sha256:")).write_bytes(content)
-    kind = (layout.INDEXES if "manifests" in document else layout.MANIFESTS)[0]
+    kind = (oci_layout.INDEXES if "manifests" in document else oci_layout.MANIFESTS)[0]
     return {"mediaType": kind, "digest": digest, "size": len(content)}
 
 
 def called(described: dict[str, Any], tag: str) -> dict[str, Any]:
-    return {**described, "annotations": {layout.TAG: tag}}
+    return {**described, "annotations": {oci_layout.TAG: tag}}
 
 
 def test_an_index_of_somebody_else_gives_no_image_its_tag(tmp_path: Path) -> None:
@@ -331,20 +334,20 @@ def test_an_index_of_somebody_else_gives_no_image_its_tag(tmp_path: Path) -> Non
     outer = written(tmp_path, {"manifests": [other, inner]})
     top = [called(outer, "verified"), other, good, inner]  # as oras writes it: only the first has a tag
     (tmp_path / "index.json").write_text(json.dumps({"manifests": top}))
-    folder = layout.Layout(folder=tmp_path)
+    folder = oci_layout.Layout(folder=tmp_path)
     with pytest.raises(AttestError, match="an index of several images"):
-        layout.image_of(folder, "verified")
-    assert layout.image_of(folder, good["digest"]) == good["digest"]
+        oci_layout.image_of(folder, "verified")
+    assert oci_layout.image_of(folder, good["digest"]) == good["digest"]
 
 
 def test_an_image_may_have_two_tags(tmp_path: Path) -> None:
     image, other = (written(tmp_path, {"layers": [name]}) for name in ("image", "other"))
     top = [called(image, "1"), called(image, "latest"), called(other, "2")]
     (tmp_path / "index.json").write_text(json.dumps({"manifests": top}))
-    folder = layout.Layout(folder=tmp_path)
-    assert layout.image_of(folder, "1") == layout.image_of(folder, "latest") == image["digest"]
+    folder = oci_layout.Layout(folder=tmp_path)
+    assert oci_layout.image_of(folder, "1") == oci_layout.image_of(folder, "latest") == image["digest"]
     with pytest.raises(AttestError, match="2 images are in it") as caught:
-        layout.image_of(folder)
+        oci_layout.image_of(folder)
     assert "1, latest, 2" in caught.value.hint
 
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackwright.engines import stream
-from stackwright.engines.stream import Corrections, Member, corrected, listed
-from stackwright.errors import ConvertError
+from stackwright.core.errors import ConvertError
+from stackwright.engines.sif import tar_stream
+from stackwright.engines.sif.tar_stream import Corrections, Member, corrected, listed
 
 LONG = "deep/" * 30 + "ümläut " + "l" * 120
 CONTENT = {
@@ -126,7 +126,7 @@ def test_apptainers_files_are_read_from_the_listing() -> None:
 def test_feeding_ends_where_nobody_reads(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    stream.feed([b"x"], pipe, ended=lambda: True)
+    tar_stream.feed([b"x"], pipe, ended=lambda: True)
 
     def short() -> None:
         with pipe.open("rb") as file:
@@ -134,6 +134,6 @@ def test_feeding_ends_where_nobody_reads(tmp_path: Path) -> None:
 
     reader = threading.Thread(target=short)
     reader.start()
-    stream.feed((bytes(2**20) for _ in range(100)), pipe, ended=lambda: False)
+    tar_stream.feed((bytes(2**20) for _ in range(100)), pipe, ended=lambda: False)
     reader.join(timeout=10)
     assert not reader.is_alive()

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from stackwright import suite
-from stackwright.errors import SiteError
+from stackwright.core.errors import SiteError
+from stackwright.host.upstream import mirror
 
 PATH, CONTENT = "/debian/dists/trixie/InRelease", b"Suite: stable\n"
 Misbehave = Callable[[BaseHTTPRequestHandler], None]
@@ -31,7 +31,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(suite, "PAUSES", (0.01,) * len(suite.PAUSES))
+    monkeypatch.setattr(mirror, "PAUSES", (0.01,) * len(mirror.PAUSES))
     monkeypatch.setenv("no_proxy", "*")
     found = Server()
 
@@ -74,38 +74,38 @@ def status(code: int) -> Misbehave:
 
 @pytest.mark.parametrize("trouble", [status(503), status(429), cut_short, away])
 def test_what_passes_is_asked_again(server: Server, trouble: Misbehave) -> None:
-    server.troubles = [trouble] * len(suite.PAUSES)
-    assert suite.fetch(server.url()) == CONTENT
+    server.troubles = [trouble] * len(mirror.PAUSES)
+    assert mirror.fetch(server.url()) == CONTENT
 
 
 @pytest.mark.parametrize("trouble", [status(502), cut_short, away])
 def test_what_does_not_pass_is_given_up_and_said(server: Server, trouble: Misbehave) -> None:
     server.troubles = [trouble] * 9
     with pytest.raises(SiteError, match=r"did not give trixie/InRelease: \S"):
-        suite.fetch(server.url())
-    assert len(server.logins) == 1 + len(suite.PAUSES)
+        mirror.fetch(server.url())
+    assert len(server.logins) == 1 + len(mirror.PAUSES)
 
 
 @pytest.mark.parametrize("code", [401, 403, 404])
 def test_a_refusal_is_said_at_once(server: Server, code: int) -> None:
     server.troubles = [status(code)]
     with pytest.raises(SiteError, match=str(code)):
-        suite.fetch(server.url())
+        mirror.fetch(server.url())
     assert len(server.logins) == 1
 
 
 def test_a_name_that_is_of_no_host_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "PAUSES", (300.0,))
+    monkeypatch.setattr(mirror, "PAUSES", (300.0,))
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(SiteError, match="did not give"):
-        suite.fetch(f"http://there-is-no-host.invalid{PATH}")
+        mirror.fetch(f"http://there-is-no-host.invalid{PATH}")
 
 
 def test_a_login_in_the_address_is_sent_and_never_said(server: Server) -> None:
-    assert suite.fetch(server.url("reader:p%40ss@")) == CONTENT
+    assert mirror.fetch(server.url("reader:p%40ss@")) == CONTENT
     assert server.logins == [f"Basic {base64.b64encode(b'reader:p@ss').decode()}"]
     server.troubles = [status(404)]
     with pytest.raises(SiteError) as refused:
-        suite.fetch(server.url("reader:p%40ss@"))
+        mirror.fetch(server.url("reader:p%40ss@"))
     assert "p%40ss" not in str(refused.value)
     assert "p@ss" not in str(refused.value)

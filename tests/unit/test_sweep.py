@@ -13,11 +13,11 @@ import pytest
 from rows import CELL
 from test_cli import call
 
-from stackwright.expand import expand
-from stackwright.load import interpret
-from stackwright.model import Mpi
-from stackwright.rules.cell import CELL_RULES, first_clash
-from stackwright.sweep import Axis, exclusions, of_matrix, of_tables, sweep
+from stackwright.core.config.expand import expand
+from stackwright.core.config.load import interpret
+from stackwright.core.model.row import Mpi
+from stackwright.core.resolve.sweep import Axis, exclusions, of_matrix, of_tables, sweep
+from stackwright.core.rules.table import CELL_RULES, first_clash
 
 AXES = (
     Axis(field="torch", values=(None, "2.0.1", "2.6.0", "2.8.0")),

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from image_facts import EXTENSION, docker_facts, sif_facts, stack
 
-from stackwright.checks.built import cuda_version, cudnn_version, nccl_version
-from stackwright.checks.rule import MissingFact, Rule, cause, numbers, same_release
-from stackwright.labels import KEY, OCI, VERSION
-from stackwright.model import Mpi, Outcome, Stack, Tier
-from stackwright.verify import RULES, document, rules, verify
+from stackwright.core.checks.check import MissingFact, Rule, cause, numbers, same_release
+from stackwright.core.checks.judge import RULES, document, rules, verify
+from stackwright.core.checks.tables.built import cuda_version, cudnn_version, nccl_version
+from stackwright.core.model.labels import KEY, OCI, VERSION
+from stackwright.core.model.row import Mpi, Outcome, Stack, Tier
 
 ROW = stack()
 Change = Callable[[dict[str, Any]], object]
@@ -515,7 +515,9 @@ def test_ids_are_unique_and_every_check_says_what_it_is_for() -> None:
 
 def test_the_list_in_the_documentation_is_the_table() -> None:
     path = Path(__file__).parents[2] / "docs" / "checks.md"
-    assert path.read_text() == document(), "write it anew: python -m stackwright.verify > docs/checks.md"
+    assert path.read_text() == document(), (
+        "write it anew: python -m stackwright.core.checks.judge > docs/checks.md"
+    )
 
 
 def with_tensorflow() -> tuple[Stack, dict[str, Any]]:

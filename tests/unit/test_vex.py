@@ -13,13 +13,14 @@ import pytest
 import report_samples
 import rows
 
-from stackwright import record, render
-from stackwright.attest import sbom, vex
-from stackwright.checks import attack
-from stackwright.errors import AttestError
-from stackwright.model import Check, Outcome, Stack, Tier
-from stackwright.record import Record
-from stackwright.vulnerabilities import KNOWN, Status
+from stackwright.core.checks.tables import attack
+from stackwright.core.errors import AttestError
+from stackwright.core.facts.vulnerabilities import KNOWN, Status
+from stackwright.core.model.row import Check, Outcome, Stack, Tier
+from stackwright.core.render import dockerfile
+from stackwright.publish.attest.statements import sbom, vex
+from stackwright.records import files as record
+from stackwright.records.files import Record
 
 IMAGE = f"sha256:{'1' * 64}"
 SCHEMA = json.loads((Path(__file__).parent / "openvex-0.2.0.schema.json").read_text())
@@ -28,7 +29,7 @@ FOLDER = rows.ROOT / "patches" / "horovod"
 SERIES = rows.SOURCES.series
 ALWAYS = tuple(patch.file for patch in SERIES.select({}))
 STACK = rows.stack(patches=ALWAYS)
-PATCHES = sbom.patches_of(dict(render.render(STACK, rows.SOURCES).files))
+PATCHES = sbom.patches_of(dict(dockerfile.render(STACK, rows.SOURCES).files))
 BOTH = [one.id for one in KNOWN]
 
 
@@ -47,7 +48,7 @@ def of_row(stack: Stack = STACK, judged: tuple[Check, ...] | None = None) -> Rec
     whole = report_samples.built(row=stack.id)
     (docker,) = (one for one in whole.verdicts if one.world == "docker")
     return replace(
-        whole, declared=record.flatten(render.declared(stack)),
+        whole, declared=record.flatten(dockerfile.declared(stack)),
         found=(("horovod", "0.28.1"), ("patches", " ".join(stack.patches))),
         verdicts=(replace(docker, checks=checks() if judged is None else judged),),
     )  # fmt: skip

@@ -19,21 +19,21 @@ import horovod_source as source
 from patching import apply, hunks
 
 from faults.table import Fault
-from stackwright import leftovers
+from stackwright.core.facts import distributions
+from stackwright.core.facts.patches import load_series
+from stackwright.core.model.labels import KEY, PROVIDER, VERSION
+from stackwright.core.model.row import Base, Lock, Mpi, Package, Stack, Tier, Verdict
+from stackwright.core.render.dockerfile import declared
+from stackwright.core.render.dockerfile import labels as rendered_labels
 from stackwright.engines import docker as engine
+from stackwright.engines.bases.debian import KEEP_NOTHING_OF_THE_SITE
 from stackwright.engines.docker import Docker, Mount
-from stackwright.host import Site, apt_mirror
-from stackwright.labels import KEY, PROVIDER, VERSION
-from stackwright.ledger.facts import not_read
-from stackwright.model import Base, Lock, Mpi, Package, Stack, Tier, Verdict
-from stackwright.patches import load_series
-from stackwright.probe import Witness, probe_image, run_image_tests
-from stackwright.providers.debian import KEEP_NOTHING_OF_THE_SITE
-from stackwright.render import declared
-from stackwright.render import labels as rendered_labels
-from stackwright.rules import tables
-from stackwright.runner import Completed, Runner
-from stackwright.suite import upstream
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site.settings import Site, apt_mirror
+from stackwright.host.upstream.mirror import upstream
+from stackwright.probe import site_leaks
+from stackwright.probe.outside.documents import not_read
+from stackwright.probe.run import Witness, probe_image, run_image_tests
 
 HERE = Path(__file__).parent
 PROBES = HERE.parents[2] / "probes"
@@ -144,7 +144,7 @@ def write_context(folder: Path, stack: Stack) -> None:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     (folder / "row.json").write_text(json.dumps(declared(stack)))
-    flags = list(tables.CPU_FLAGS)
+    flags = list(distributions.CPU_FLAGS)
     noted = {"nvcc": stack.cuda, "gcc": stack.gcc, "patches": list(stack.patches), "cpu_flags": flags}
     (folder / "tree" / "horovod" / "build_info.json").write_text(json.dumps(noted))
 
@@ -220,7 +220,7 @@ def probe(
             image=engine.inspect(docker, image),
             history=[layer.created_by for layer in engine.layers(docker, image)],
             outside=lambda: replace(
-                not_read("the stand-ins are of no wheel"), layers=leftovers.facts(docker, image, SITE)
+                not_read("the stand-ins are of no wheel"), layers=site_leaks.facts(docker, image, SITE)
             ),
         ).verdict  # fmt: skip
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stackwright.checks import attack
-from stackwright.verify import RULES
+from stackwright.core.checks.judge import RULES
+from stackwright.core.checks.tables import attack
 
 FAKE = "/usr/src/fake/build"
 OTHER_GCC = '#!/bin/sh\\ncase $1 in -dump*) echo 12.2.0;; *) exec /usr/bin/gcc "$@";; esac\\n'

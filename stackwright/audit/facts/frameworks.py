@@ -1,0 +1,247 @@
+"""What the wheels of the frameworks say of themselves: names of files, requirements, and how they were built.
+
+Of a wheel only its list of files, its METADATA and its own note on the build are fetched.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from email.parser import BytesHeaderParser
+from functools import partial
+from typing import Any
+from zipfile import ZipFile
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from stackwright.audit.facts import index, web
+from stackwright.audit.facts.index import Wheel
+from stackwright.audit.facts.means import Answer, Means, Question, ask_all
+from stackwright.core.errors import SiteError
+from stackwright.core.facts.releases import PACKAGES
+from stackwright.core.facts.wheels import MXNET_NUMPY, SOURCE_ONLY
+
+Entry = dict[str, Any]
+
+CODE = re.compile(rb"(?:sm|compute)_\d{2,3}(?: (?:sm|compute)_\d{2,3})+")
+"""As torch.cuda.get_arch_list() has it: of a flag that the build left in the library since 1.7."""
+
+OWN_CUDA = re.compile(r"torch/lib/lib(cudart|nccl)[^/]*\.so[^/]*")
+MXNET_PROJECTS = ("mxnet-cu80", "mxnet-cu90", "mxnet-cu91", "mxnet-cu92", "mxnet-cu100", "mxnet-cu101",
+                  "mxnet-cu102", "mxnet-cu110", "mxnet-cu112")  # fmt: skip
+"""All that apache/mxnet, tools/pip/setup.py, made wheels of."""
+
+
+def read(means: Means) -> Iterator[Answer]:
+    yield from _project(means, "torch", "torch", torch_wheel, since="1.0")
+    yield from _project(means, "tensorflow", "tensorflow-gpu", tensorflow_wheel, since="1.12", before="2.1")
+    yield from _project(means, "tensorflow", "tensorflow", tensorflow_wheel, since="2.1")
+    yield from _mxnet(means)
+    yield from ask_all(
+        ("releases", package, partial(_released, means, package, since)) for _, package, since in PACKAGES
+    )
+    required = dict.fromkeys(requirement for _, _, requirement in SOURCE_ONLY)
+    yield from ask_all(("requirements", one, partial(_installable, means, one)) for one in required)
+
+
+def _project(
+    means: Means,
+    table: str,
+    project: str,
+    describe: Callable[[ZipFile], Entry],
+    *,
+    since: str,
+    before: str = "999",
+) -> Iterator[Answer]:
+    """An answer for each release that has wheels, in the order of the releases."""
+    try:
+        found = index.by_version(means.wheels(project))
+    except SiteError as error:
+        yield Answer(table=table, key=project, why=error.cause)
+        return
+    questions: list[Question] = [
+        (table, str(version), partial(_described, means, project, files, describe))
+        for version, files in found.items()
+        if Version(since) <= version < Version(before) and index.pythons(files)
+    ]
+    yield from ask_all(questions)
+
+
+def _described(
+    means: Means, project: str, files: tuple[Wheel, ...], describe: Callable[[ZipFile], Entry]
+) -> tuple[Entry, str]:
+    """The tags are of all wheels of a release, everything else of the one for its newest Python."""
+    pythons = index.pythons(files)
+    named = [one for one in files if pythons[-1] in index.pythons([one])]
+    wheel = named[-1]
+    value = means.once(
+        wheel.sha256, f"_{describe.__name__}", lambda: describe(web.archive(wheel.url, wheel.size))
+    )
+    entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(files)}
+    return entry | value, f"the package index: {project} {wheel.version}"
+
+
+# -- PyTorch and TensorFlow ---------------------------------------------------------------------------
+
+
+def torch_wheel(wheel: ZipFile) -> Entry:
+    needs, names = _requirements(wheel), wheel.namelist()
+    flags = CODE.findall(web.member(wheel, "torch/lib/libtorch_python.so"))
+    if len(set(flags)) > 1:
+        raise SiteError("libtorch_python.so names more than one list of architectures")
+    noted = _assigned(web.member(wheel, "torch/version.py").decode(), "cuda")
+    return {
+        "cuda": _minor(noted) if isinstance(noted, str) else "",
+        "cudnn": _pinned(needs, "nvidia-cudnn"),
+        "nccl": _pinned(needs, "nvidia-nccl"),
+        "own_cuda": any(OWN_CUDA.fullmatch(name) for name in names),
+        "code": flags[0].decode() if flags else "",
+    }
+
+
+def tensorflow_wheel(wheel: ZipFile) -> Entry:
+    needs = _requirements(wheel)
+    place = next((name for name in wheel.namelist() if name.endswith("/python/platform/build_info.py")), None)
+    text = web.member(wheel, place).decode() if place else ""
+    noted = build_info(text)
+    return {
+        "cuda": _minor(str(noted.get("cuda_version", ""))),
+        "cudnn": _pinned(needs, "nvidia-cudnn") or str(noted.get("cudnn_version", "")),
+        "cuda_needs": _needed(needs, "nvidia-cuda-runtime", minor=True),
+        "nccl_needs": _needed(needs, "nvidia-nccl"),
+        "code": " ".join(map(str, noted.get("cuda_compute_capabilities") or ())),
+        "keras": str(next((one.specifier for one in needs if one.name == "keras"), "")),
+    }
+
+
+def _requirements(wheel: ZipFile) -> tuple[Requirement, ...]:
+    """Those that hold on Linux and x86-64, with every extra."""
+    place = next((name for name in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), "")
+    headers = BytesHeaderParser().parsebytes(web.member(wheel, place))
+    found = (_requirement(str(text)) for text in headers.get_all("Requires-Dist", ()))
+    return tuple(one for one in found if one and _holds(one))
+
+
+def _requirement(text: str) -> Requirement | None:
+    try:
+        return Requirement(text)
+    except InvalidRequirement:  # of very old wheels; none of those that are asked about
+        return None
+
+
+def _holds(one: Requirement) -> bool:
+    if one.marker is None:
+        return True
+    here = {"platform_system": "Linux", "platform_machine": "x86_64", "sys_platform": "linux"}
+    return any(one.marker.evaluate({**here, "extra": extra}) for extra in ("", "and-cuda"))
+
+
+def _of(needs: Iterable[Requirement], name: str) -> SpecifierSet | None:
+    """What is required of a library whose package has, or has not, the -cuNN of its CUDA at its end."""
+    pattern = re.compile(rf"{re.escape(name)}(-cu\d+)?")
+    return next((one.specifier for one in needs if pattern.fullmatch(one.name)), None)
+
+
+def _pinned(needs: Iterable[Requirement], name: str) -> str:
+    specifier = _of(needs, name)
+    exact = [one.version for one in specifier or () if one.operator == "=="]
+    return exact[0] if len(exact) == 1 else ""
+
+
+def _needed(needs: Iterable[Requirement], name: str, *, minor: bool = False) -> str:
+    parts = _of(needs, name) or ()
+    texts = (f"{one.operator}{_minor(one.version) if minor else one.version}" for one in parts)
+    return ",".join(sorted(texts, reverse=True))
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _assigned(source: str, name: str) -> object:
+    """The constant that a module gives to a name; nothing is run."""
+    for node in _parsed(source).body:
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        targets = node.targets if isinstance(node, ast.Assign) else [target]
+        named = any(isinstance(one, ast.Name) and one.id == name for one in targets)
+        if named and isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            return node.value.value
+    return None
+
+
+def build_info(source: str) -> Mapping[str, Any]:
+    """TensorFlow's note on its build: a dictionary since 2.3, or names with a value each before."""
+    for node in ast.walk(_parsed(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "OrderedDict" and node.args:
+            return dict(_literal(node.args[0]))
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            return dict(_literal(node.value))
+    old = {"cuda_version": "cuda_version_number", "cudnn_version": "cudnn_version_number"}
+    return {name: value for name, there in old.items() if (value := _assigned(source, there)) is not None}
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise SiteError("a wheel's build_info is no plain dictionary") from error
+
+
+def _parsed(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        raise SiteError("a wheel's note on its build is not Python") from error
+
+
+# -- MXNet, and the libraries of CUDA -----------------------------------------------------------------
+
+
+def _mxnet(means: Means) -> Iterator[Answer]:
+    """For each release, the releases of CUDA that it has a wheel for: a project each."""
+    files: dict[Version, list[tuple[str, Wheel]]] = {}
+    try:
+        for project in MXNET_PROJECTS:
+            digits = project.removeprefix("mxnet-cu")
+            for wheel in means.wheels(project):
+                files.setdefault(wheel.version, []).append((f"{digits[:-1]}.{digits[-1]}", wheel))
+    except SiteError as error:
+        yield Answer(table="mxnet", key=project, why=error.cause)
+        return
+    yield from ask_all(
+        ("mxnet", str(version), partial(_mxnet_release, means, found))
+        for version, found in sorted(files.items())
+        if version >= Version("1.4")
+    )
+
+
+def _mxnet_release(means: Means, found: list[tuple[str, Wheel]]) -> tuple[Entry, str]:
+    """Its wheels are for any Python; the numpy that it requires, and can use, is not."""
+    builds = tuple(dict.fromkeys(cuda for cuda, _ in found))
+    wheel = found[-1][1]
+    allowed = SpecifierSet(
+        means.once(wheel.sha256, "numpy", lambda: _numpy(web.archive(wheel.url, wheel.size)))
+    ) & SpecifierSet(f"<{MXNET_NUMPY}")
+    usable = [one for one in means.wheels("numpy") if one.version in allowed]
+    pythons = index.pythons(usable)
+    value = {"builds": builds, "python": f"{pythons[0]}-{pythons[-1]}", "numpy": str(allowed)}
+    return value, f"the package index: mxnet-cu80 to mxnet-cu112 {wheel.version}, numpy"
+
+
+def _numpy(wheel: ZipFile) -> str:
+    return str(next((one.specifier for one in _requirements(wheel) if one.name == "numpy"), ""))
+
+
+def _released(means: Means, package: str, since: str) -> tuple[list[str], str]:
+    found = index.by_version(means.wheels(package))
+    return [str(version) for version in found if version >= Version(since)], f"the package index: {package}"
+
+
+def _installable(means: Means, text: str) -> tuple[tuple[str, ...], str]:
+    """The releases of Python for which the index has a wheel of what is required."""
+    wanted = Requirement(text)
+    found = [wheel for wheel in means.wheels(wanted.name) if wheel.version in wanted.specifier]
+    return index.installable(found), f"the package index: {wanted.name}"

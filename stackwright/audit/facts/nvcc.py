@@ -1,0 +1,168 @@
+"""What CUDA's compilers say of themselves: ptxas of its architectures, host_config.h of the newest gcc.
+
+Each wheel and package is fetched whole, compared with the hash that the index names, and its ptxas run.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stackwright.audit.facts import deb, web
+from stackwright.audit.facts.index import Wheel
+from stackwright.audit.facts.means import Answer, Means, ask
+from stackwright.core.errors import SiteError
+from stackwright.core.facts import distributions
+from stackwright.core.facts.distributions import Distribution
+from stackwright.core.resolve import lockfile
+from stackwright.host.runner import Runner
+
+PROJECTS = ("nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc")
+HEADERS = "nvidia-cuda-crt"
+"""Where the header of a compiler from CUDA 13 on is; before, it is in the compiler's own wheel."""
+
+PTXAS = re.compile(r"(\./)?usr/(lib/nvidia-cuda-toolkit/)?bin/ptxas")
+HOST_CONFIG = re.compile(r"(\./)?usr/include/crt/host_config\.h")
+
+NEWEST_GCC = re.compile(r"^#if __GNUC__ > (\d{1,3})\s*$", re.MULTILINE)
+LISTED = re.compile(r"'sm_(\d{2,4})'")
+
+
+def architectures(help_text: str) -> tuple[str, ...]:
+    """Compute capabilities that ``ptxas --help`` lists for --gpu-name, as in 8.0; variants left out."""
+    _, _, rest = help_text.partition("--gpu-name")
+    listed = rest.partition("Allowed values")[2].partition("Default value")[0]
+    numbers = sorted({int(number) for number in LISTED.findall(listed)})
+    return tuple(f"{number // 10}.{number % 10}" for number in numbers)
+
+
+def newest_gcc(header: str) -> int | None:
+    """The highest major release that crt/host_config.h lets pass; None if it says nothing of gcc."""
+    found = NEWEST_GCC.findall(header)
+    return int(found[0]) if found else None
+
+
+def read(means: Means) -> Iterator[Answer]:
+    """Of each release, from the newest wheel of its compiler and from a distribution's package."""
+    for project in PROJECTS:
+        yield from _of_project(means, project)
+    for known in distributions.DISTRIBUTIONS:
+        if known.provider == "debian" and known.cuda:
+            yield ask("cuda-arch", known.cuda, partial(_packaged_architectures, means, known))
+            yield ask("cuda-gcc", known.cuda, partial(_packaged_gcc, means, known))
+    yield ask("nvcc-wheels", "releases", partial(_whole, means))
+
+
+def _of_project(means: Means, project: str) -> Iterator[Answer]:
+    try:
+        wheels = means.wheels(project)
+    except SiteError as error:
+        yield from (Answer(table=table, key=project, why=error.cause) for table in ("cuda-arch", "cuda-gcc"))
+        return
+    newest = {f"{wheel.version.major}.{wheel.version.minor}": wheel for wheel in wheels}
+    for release, wheel in newest.items():
+        yield ask("cuda-arch", release, partial(_architectures, means, project, wheel))
+        yield ask("cuda-gcc", release, partial(_gcc, means, project, wheel))
+
+
+def _architectures(means: Means, project: str, wheel: Wheel) -> tuple[Any, str]:
+    value = means.once(wheel.sha256, "ptxas", partial(_examined, means.runner, wheel))["architectures"]
+    return value, f"{project} {wheel.version}: ptxas --help"
+
+
+def _gcc(means: Means, project: str, wheel: Wheel) -> tuple[Any, str]:
+    inside = means.once(wheel.sha256, "ptxas", partial(_examined, means.runner, wheel))["gcc"]
+    if inside:
+        return inside, f"{project} {wheel.version}: crt/host_config.h"
+    release = (wheel.version.major, wheel.version.minor)
+    headers = [one for one in means.wheels(HEADERS) if (one.version.major, one.version.minor) == release]
+    if not headers:
+        raise SiteError(f"{HEADERS} has no release {wheel.version.major}.{wheel.version.minor}")
+    value = means.once(headers[-1].sha256, "host_config.h", partial(header, headers[-1]))
+    if not value:
+        raise SiteError("crt/host_config.h names no newest gcc")
+    return value, f"{HEADERS} {headers[-1].version}: crt/host_config.h"
+
+
+def _examined(runner: Runner, wheel: Wheel) -> dict[str, Any]:
+    """What a compiler's wheel says: its architectures, and the newest gcc if the header is in it."""
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+        path = Path(folder) / "wheel.zip"
+        web.download(wheel.url, wheel.sha256, path)
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            program = Path(folder) / "ptxas"
+            program.write_bytes(web.member(archive, _ending(names, "/bin/ptxas")))
+            header = next((name for name in names if name.endswith("crt/host_config.h")), "")
+            text = web.member(archive, header).decode("utf-8", "replace") if header else ""
+        path.unlink()
+        return {"architectures": listed(runner, program), "gcc": newest_gcc(text)}
+
+
+def header(wheel: Wheel) -> int | None:
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+        path = Path(folder) / "wheel.zip"
+        web.download(wheel.url, wheel.sha256, path)
+        with zipfile.ZipFile(path) as archive:
+            name = _ending(archive.namelist(), "crt/host_config.h")
+            return newest_gcc(web.member(archive, name).decode("utf-8", "replace"))
+
+
+def _ending(names: Iterable[str], end: str) -> str:
+    found = next((name for name in names if name.endswith(end)), None)
+    if found is None:
+        raise SiteError(f"no {end.lstrip('/')} in it")
+    return found
+
+
+def listed(runner: Runner, program: Path) -> tuple[str, ...]:
+    """What a ptxas itself lists; SiteError where it does not run here."""
+    if platform.machine() != "x86_64":
+        raise SiteError(f"a ptxas for x86_64 does not run on {platform.machine()}")
+    program.chmod(0o700)
+    done = runner([program, "--help"], timeout=60)
+    found = architectures(done.stdout)
+    if not done.ok or not found:
+        raise SiteError(f"ptxas lists no architectures: {(done.stderr or done.stdout).strip()[:200]!r}")
+    return found
+
+
+def _packaged_architectures(means: Means, known: Distribution) -> tuple[Any, str]:
+    package = deb.package(means, known, "nvidia-cuda-toolkit")
+
+    def examined() -> tuple[str, ...]:
+        with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+            path, program = Path(folder) / "package.deb", Path(folder) / "ptxas"
+            web.download(package.url, package.sha256, path)
+            with path.open("rb") as file:
+                program.write_bytes(deb.member(file, PTXAS))
+            return listed(means.runner, program)
+
+    value = means.once(package.sha256, "ptxas", examined)
+    return value, f"{known.id}, nvidia-cuda-toolkit {package.version}: ptxas --help"
+
+
+def _packaged_gcc(means: Means, known: Distribution) -> tuple[Any, str]:
+    package = deb.package(means, known, "nvidia-cuda-dev")
+
+    def examined() -> int | None:
+        with web.opened(package.url, {}) as answer:  # a large package; the header comes early in it
+            return newest_gcc(deb.member(answer, HOST_CONFIG).decode("utf-8", "replace"))
+
+    value = means.once(package.sha256, "host_config.h", examined)
+    if not value:
+        raise SiteError("crt/host_config.h names no newest gcc")
+    return value, f"{known.id}, nvidia-cuda-dev {package.version}: crt/host_config.h"
+
+
+def _whole(means: Means) -> tuple[Any, str]:
+    """The releases of CUDA of which every part of a compiler is on the index."""
+    have = [{(one.version.major, one.version.minor) for one in means.wheels(name)} for name in lockfile.NVCC]
+    both = sorted(set.intersection(*have))
+    return [f"{major}.{minor}" for major, minor in both], f"the package index: {', '.join(lockfile.NVCC)}"

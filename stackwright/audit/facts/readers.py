@@ -1,0 +1,58 @@
+"""Who reads which tables again. A reader gives an answer for each entry, also where it cannot ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from stackwright.audit.facts import frameworks, mirror, nvcc
+from stackwright.audit.facts.means import Answer, Means
+from stackwright.core.facts import entries
+from stackwright.core.facts.entries import Entry
+from stackwright.host.files import replace_file
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.host.upstream.lock_rows import uv_environment
+from stackwright.nightly.upstream import index_address
+
+Reader = Callable[[Means], Iterator[Answer]]
+
+READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
+    "compilers": (nvcc.read, ("cuda-arch", "cuda-gcc", "nvcc-wheels")),
+    "frameworks": (frameworks.read, ("torch", "tensorflow", "mxnet", "releases", "requirements")),
+    "distributions": (mirror.read, ("distributions",)),
+}
+"""By name, a reader and the tables that it reads."""
+
+
+def means(runner: Runner, kept: Path) -> Means:
+    """The index and the mirrors that this host is configured for."""
+    site = settings.site(runner)
+    environment = uv_environment(site, os.environ)
+    return Means(index=index_address(runner, environment), mirror=site.mirror_of, kept=kept, runner=runner)
+
+
+def _tables(groups: Sequence[str]) -> tuple[str, ...]:
+    return tuple(table for name in groups or READERS for table in READERS[name][1])
+
+
+def known(groups: Sequence[str] = ()) -> dict[str, tuple[Entry, ...]]:
+    """The committed tables of some groups, or of all."""
+    return {table: entries.load(table) for table in _tables(groups)}
+
+
+def ask(means: Means, groups: Sequence[str], say: Callable[[str], None]) -> tuple[Answer, ...]:
+    found: list[Answer] = []
+    for name in groups or READERS:
+        say(f"reading: {name}")
+        found += READERS[name][0](means)
+    return tuple(found)
+
+
+def write(tables: Mapping[str, Iterable[Entry]]) -> Iterator[Path]:
+    """The files that changed."""
+    for table, found in tables.items():
+        path, text = entries.DATA / f"{table}.json", entries.written(found)
+        if path.read_bytes() != text:
+            yield replace_file(path, text)

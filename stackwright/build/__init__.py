@@ -1,0 +1,1 @@
+"""Build rows: phases, one row, many rows."""

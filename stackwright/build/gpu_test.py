@@ -1,0 +1,52 @@
+"""``build --gpu``: rows that ask for it are tested on the GPU while they are built.
+
+The image itself is cross-compiled and needs no GPU. The test is one more build on top of it, whose steps are
+given the device: where BuildKit can do that by CDI, else by the classic builder and the ``nvidia`` runtime.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from stackwright.core.errors import BuildError, EngineError
+from stackwright.core.model.row import Stack
+from stackwright.core.render import dockerfile
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.engines.gpu import NoGpu, look_for_build_gpu
+from stackwright.host.runner import Runner
+
+TIMEOUT = 1800
+"""Seconds; the first use of a device may compile kernels."""
+
+
+def try_on_gpu(
+    stack: Stack,
+    reference: str,
+    *,
+    project: Path,
+    sources: dockerfile.Sources,
+    docker: Docker,
+    runner: Runner,
+) -> str:
+    """How the device was given. EngineError where no build gets one, BuildError where the test fails."""
+    with engine.connected(docker) as client:
+        access = look_for_build_gpu(runner, docker, client)
+    if isinstance(access, NoGpu):
+        raise EngineError(
+            f"the row asks to be tested on a GPU, and no build gets one here: {access.reason}",
+            place=stack.id,
+            hint="./build.py doctor says what the engine has; without --gpu the row is built all the same",
+        )
+    with tempfile.TemporaryDirectory(prefix="stackwright-gpu-") as folder:
+        text = dockerfile.gpu_test(sources, reference, stack.extensions, access.run_flag)
+        (Path(folder) / "Dockerfile").write_text(text)
+        (Path(folder) / "gpu.py").write_bytes((project / "probes" / "gpu.py").read_bytes())
+        argv = access.command(docker, "--no-cache", folder)
+        done = runner(argv, env=access.env, timeout=TIMEOUT)
+    if not done.ok:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-12:]
+        lines = "".join(f"\n    {line}" for line in said)
+        raise BuildError(f"the test on the GPU failed ({access.detail}){lines}", place=stack.id)
+    return f"{access.way}: {access.detail}"

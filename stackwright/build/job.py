@@ -1,0 +1,60 @@
+"""One row to be worked on, with everything that has effects passed in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stackwright.build.display import Display
+from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.render import dockerfile
+from stackwright.engines.apptainer import Apptainer
+from stackwright.engines.docker import Docker
+from stackwright.engines.sif.sign import Signer
+from stackwright.engines.stage_cache import Cache
+from stackwright.host.project import Planned, Project
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """``apptainer`` is asked for when it is needed: finding one may mean to build its image.
+
+    ``gpu``: rows that ask for it are tested on the GPU while they are built. ``signer`` signs the SIF,
+    ``compression`` is that of its file system.
+    ``cache`` is the registry that shares bases and stages with other nodes, ``stages`` what is in it of this
+    row. ``one_of_many``: what another node finished is finished, though this one's engine has no image of it.
+    ``image`` is probed in the place of the row's own, if it is not "".
+    ``stop`` is set when a person interrupts, which only the main thread is told.
+    """
+
+    project: Project
+    row: Planned
+    docker: Docker
+    apptainer: Callable[[], Apptainer]
+    site: settings.Site
+    runner: Runner
+    display: Display
+    gpu: bool = False
+    signer: Signer | None = None
+    compression: Compression = DEFAULT
+    cache: Cache | None = None
+    stages: tuple[str, ...] = ()
+    one_of_many: bool = False
+    image: str = ""
+    stop: threading.Event = field(default_factory=threading.Event, compare=False)
+
+    @property
+    def id(self) -> str:
+        return self.row.stack.id
+
+    @property
+    def reference(self) -> str:
+        return self.image or dockerfile.reference(self.row.recipe)
+
+    @property
+    def folder(self) -> Path:
+        return self.project.folder(self.row.recipe)

@@ -1,0 +1,355 @@
+"""The phases of a row, as a table: how each is done, and how to see that it is done already."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stackwright.build.gpu_test import try_on_gpu
+from stackwright.build.job import Job
+from stackwright.build.sif import convert
+from stackwright.build.solve import Built, build
+from stackwright.core.checks.observed import found
+from stackwright.core.errors import DiskError
+from stackwright.core.facts import distributions
+from stackwright.core.model.row import Tier, Verdict
+from stackwright.engines import docker as engine
+from stackwright.engines import oci_tools, stage_cache
+from stackwright.engines.bases.table import PROVIDERS, Images, Means
+from stackwright.engines.buildkit import builders
+from stackwright.engines.buildkit.progress import short
+from stackwright.engines.docker import Mount
+from stackwright.engines.gpu import GpuAccess, NoGpu, look_for_gpu
+from stackwright.host.project import Project, sources
+from stackwright.host.runner import Completed
+from stackwright.host.site import settings
+from stackwright.probe.outside.read import of_image, of_sif, row_of
+from stackwright.probe.run import Probed, Witness, agreement, gather, probe_image
+from stackwright.records import files as record
+from stackwright.records.files import Phase, Record
+
+BUILD_NEEDS = 25 * 10**9
+"""Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
+
+GPU_BUILD = "gpu while building"
+"""Among the tools of a record: how the build was given the GPU, where the row asked to be tested on one."""
+
+SIGNED_BY = "sif signed by"
+"""Among the tools of a record: the head of the sha256 of the public key."""
+
+SMALL_COMPONENT = 20 * 10**6
+"""Bytes below which a component is not worth a line of its own on the page."""
+
+SHARED_MEMORY = 2**30
+"""Bytes of /dev/shm: ranks of one node exchange their data there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRow:
+    """``recorded`` is as much of ``done`` as the record and the shared files can say: no engine is asked."""
+
+    do: Callable[[Job, Record], Record]
+    done: Callable[[Job, Record], bool]
+    recorded: Callable[[Project, Record], bool]
+
+
+# -- base and build --------------------------------------------------------------------------------
+
+
+def _base(job: Job, current: Record) -> Record:
+    free = settings.free_disk(Path(job.docker.root))
+    if free < BUILD_NEEDS:
+        raise DiskError(
+            f"a build needs {BUILD_NEEDS / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free for images",
+            place=job.id,
+            hint="./build.py clean shows what can go",
+        )
+    ensure_base(job)
+    return current
+
+
+def _base_done(job: Job, current: Record) -> bool:
+    stack = job.row.stack
+    wanted = PROVIDERS[stack.provider].wanted(stack)
+    return _build_done(job, current) or all(engine.image_exists(job.docker, name) for _, name in wanted)
+
+
+def ensure_base(job: Job) -> Images:
+    """The images that the row's build starts from are in the engine: brought from the cache, or made."""
+    stack = job.row.stack
+
+    def bring(name: str) -> None:
+        if job.cache and stage_cache.has(job.docker, job.cache.base(name)):
+            stage_cache.fetch(job.docker, job.cache.base(name), name)
+
+    means = Means(docker=job.docker, runner=job.runner, site=job.site, say=job.display.say, bring=bring)
+    return PROVIDERS[stack.provider].ensure(stack, means)
+
+
+def _build(job: Job, current: Record) -> Record:
+    images = ensure_base(job)
+    with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
+        built = build(
+            job.row.recipe,
+            job.folder,
+            docker=job.docker,
+            runner=job.runner,
+            images=images,
+            secrets=settings.site_secrets(Path(private), job.site, distributions.known(job.row.stack.os)),
+            proxies=job.site.proxies,
+            labels=job.site.labels,
+            options=(*_builder(job, images, Path(private)), *stage_cache.options(job.stages)),
+            on_event=lambda event: job.display.event(job.id, event),
+        )
+    current = _with_image(job, replace(current, steps=recorded_steps(built)), images)
+    return _tried_on_gpu(job, current) if wants_gpu(job) else current
+
+
+def _builder(job: Job, images: Images, private: Path) -> tuple[str, ...]:
+    """Which builder of the site's, and what it needs to be handed; nothing for the engine's own."""
+    site = job.site
+    if not site.builders:
+        return builders.options("", site.cache, job.id)
+    name = builders.answering(site.builders, job.docker, job.runner)
+    skopeo = oci_tools.find("skopeo", job.runner, job.docker, mirror=site.mirror)
+    handed = builders.contexts(images, private, docker=job.docker, runner=job.runner, skopeo=skopeo)
+    return (*builders.options(name, site.cache, job.id), *handed)
+
+
+def wants_gpu(job: Job) -> bool:
+    """Whether the row is to be tested on a GPU while it is built."""
+    return job.gpu and job.row.stack.test_on_gpu
+
+
+def _tried_on_gpu(job: Job, current: Record) -> Record:
+    how = try_on_gpu(
+        job.row.stack, job.reference, project=job.project.root, sources=sources(job.project),
+        docker=job.docker, runner=job.runner,
+    )  # fmt: skip
+    return replace(current, tools=(*current.tools, (GPU_BUILD, how)))
+
+
+def _build_done(job: Job, current: Record) -> bool:
+    if wants_gpu(job) and GPU_BUILD not in dict(current.tools):
+        return False
+    found = engine.inspect(job.docker, job.reference)
+    return current.image is not None and found is not None and found["Id"] == current.image.id
+
+
+def _with_image(job: Job, current: Record, images: Images) -> Record:
+    found = engine.inspect(job.docker, job.reference)
+    assert found is not None, "a build that ended well left no image"
+    base = engine.with_digest(job.docker, images[0][1])
+    history = engine.layers(job.docker, job.reference)
+    image = record.Image(reference=job.reference, id=found["Id"], bytes=engine.size(history), base=base)
+    layers = tuple(
+        record.Layer(created_by=layer.created_by[:120], what=_purpose(layer.created_by), bytes=layer.size)
+        for layer in history
+        if layer.size
+    )
+    return replace(current, image=image, layers=layers)
+
+
+def _purpose(created_by: str) -> str:
+    """A layer's purpose in a word, from the instruction that made it."""
+    purposes: Mapping[str, str] = {
+        "horovod-*.whl": "horovod",
+        "COPY /layer": "frameworks",
+        "openssh-server": "runtime packages",
+        "python3-venv": "python",
+        "row.json": "row",
+        "sshd-as-user": "ssh",
+        "nvidia-cuda-toolkit": "toolchain",
+    }
+    return next((what for mark, what in purposes.items() if mark in created_by), "base")
+
+
+def recorded_steps(built: Built) -> tuple[record.Step, ...]:
+    return tuple(
+        record.Step(
+            name=short(step.name), seconds=round(step.seconds, 3), cached=step.cached, digest=step.digest,
+            identity=step.identity, started=_moment(step.started) if step.started else None,
+        )
+        for step in built.steps
+        if step.completed
+    )  # fmt: skip
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# -- probes ----------------------------------------------------------------------------------------
+
+
+def _probe_docker(job: Job, current: Record) -> Record:
+    image = engine.inspect(job.docker, job.reference)
+    access = _gpu(job)
+    gpu = access if isinstance(access, GpuAccess) else None
+    not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
+
+    def execute(
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed:
+        container = engine.Job(
+            image=job.reference, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts),
+            user=user, network=False, shm=SHARED_MEMORY, gpu=gpu,
+        )  # fmt: skip
+        return engine.run(job.docker, container, timeout=timeout)
+
+    probed = probe_image(
+        job.row.stack,
+        world="docker",
+        execute=execute,
+        probes=job.project.root / "probes",
+        folder=job.folder / "facts" / "docker",
+        image=image,
+        history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
+        outside=partial(of_image, job.docker, job.reference, job.site, row_of(job.row, "docker")),
+        gpus=1 if gpu else 0,
+        not_run=not_run,
+    )
+    idle = engine.Job(image=job.reference, entrypoint=("sleep",), argv=("infinity",), network=False)
+    with engine.started(job.docker, idle) as container:
+        witness = Witness(words=("--container", container), environment={"DOCKER_HOST": job.docker.host})
+        return _judged(job, current, probed, not_run, witness)
+
+
+def _gpu(job: Job) -> GpuAccess | NoGpu:
+    with engine.connected(job.docker) as client:
+        return look_for_gpu(client)
+
+
+def _probe_sif(job: Job, current: Record) -> Record:
+    assert current.sif is not None, "the phase before this one records the file"
+    apptainer, sif = job.apptainer(), job.project.out.parent / current.sif.path
+    labels, scripts = convert.described(apptainer, sif)
+    access = _gpu(job)
+    gpu = access if isinstance(access, GpuAccess) else None
+    not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
+
+    def execute(
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed:
+        return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout, gpu=gpu)
+
+    probed = probe_image(
+        job.row.stack,
+        world="sif",
+        execute=execute,
+        probes=job.project.root / "probes",
+        folder=job.folder / "facts" / "sif",
+        labels=labels,
+        scripts=scripts,
+        outside=partial(
+            of_sif,
+            sif,
+            job.site,
+            row_of(job.row, "sif"),
+            docker=job.docker,
+            runner=job.runner,
+            image=gather(job.folder / "facts" / "docker").get("ledger"),
+        ),
+        gpus=1 if gpu else 0,
+        not_run=not_run,
+    )
+    return _judged(job, current, probed, not_run, convert.witness(apptainer, sif))
+
+
+def _judged(
+    job: Job,
+    current: Record,
+    probed: Probed,
+    not_run: Mapping[Tier, str],
+    witness: Witness,
+) -> Record:
+    world = probed.verdict.world
+    check = agreement(
+        job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
+        facts=job.folder / "facts" / world, verdict=probed.verdict, not_run=not_run,
+        junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
+        witness=witness,
+    )  # fmt: skip
+    verdict = Verdict(world=world, checks=(*probed.verdict.checks, check))
+    current = replace(
+        record.judged(current, verdict), found=found(job.row.stack, probed.facts) or current.found
+    )
+    return replace(current, components=_components(probed.facts) or current.components)
+
+
+def _components(facts: Mapping[str, Any]) -> tuple[record.Component, ...]:
+    """Where the bytes are, largest first; what is too small to matter goes by its folder's name."""
+    totals: dict[str, int] = {}
+    for name, size in facts.get("files", {}).get("sizes", {}).items():
+        shown = name if size >= SMALL_COMPONENT else f"{name.split('/')[0] or '/'} (small)"
+        totals[shown] = totals.get(shown, 0) + size
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    return tuple(record.Component(name=name, bytes=size) for name, size in ordered if size)
+
+
+def _proven(world: str, current: Record) -> bool:
+    """Whether all checks of this world are known, by today's probes, and none failed."""
+    verdict = current.verdict(world)
+    return verdict is not None and not verdict.failed
+
+
+# -- sif -------------------------------------------------------------------------------------------
+
+
+def _sif(job: Job, current: Record) -> Record:
+    target = job.folder / f"{job.id}.sif"
+    made = convert.to_sif(
+        job.reference, target, docker=job.docker, runner=job.runner, apptainer=job.apptainer(),
+        image_bytes=current.image.bytes if current.image else 0, signer=job.signer,
+        compression=job.compression, ledger=job.project.room,
+        say=lambda text: job.display.say(f"[{job.id}] {text}"),
+    )  # fmt: skip
+    path = target.relative_to(job.project.out.parent)
+    tools = {name: text for name, text in current.tools if name != SIGNED_BY}
+    if job.signer:
+        tools[SIGNED_BY] = job.signer.fingerprint
+    made_file = record.SifFile(
+        path=str(path), bytes=made.bytes, sha256=made.sha256, compression=job.compression.name
+    )
+    proven = tuple(verdict for verdict in current.verdicts if verdict.world != "sif")
+    return replace(current, sif=made_file, tools=tuple(tools.items()), verdicts=proven)
+
+
+def _sif_done(job: Job, current: Record) -> bool:
+    signed_by = dict(current.tools).get(SIGNED_BY)
+    if job.signer and signed_by != job.signer.fingerprint:
+        return False
+    if current.sif is None or current.sif.compression != job.compression.name:
+        return False
+    return _sif_is_there(job.project, current)
+
+
+def _sif_is_there(project: Project, current: Record) -> bool:
+    if current.sif is None:
+        return False
+    path = project.out.parent / current.sif.path
+    return path.is_file() and path.stat().st_size == current.sif.bytes
+
+
+PHASES: Mapping[Phase, PhaseRow] = {
+    Phase.BASE: PhaseRow(do=_base, done=_base_done, recorded=lambda project, current: True),
+    Phase.BUILD: PhaseRow(
+        do=_build, done=_build_done, recorded=lambda project, current: current.image is not None
+    ),
+    Phase.PROBE_DOCKER: PhaseRow(
+        do=_probe_docker,
+        done=lambda job, current: _proven("docker", current),
+        recorded=lambda project, current: _proven("docker", current),
+    ),
+    Phase.SIF: PhaseRow(do=_sif, done=_sif_done, recorded=_sif_is_there),
+    Phase.PROBE_SIF: PhaseRow(
+        do=_probe_sif,
+        done=lambda job, current: _proven("sif", current),
+        recorded=lambda project, current: _proven("sif", current),
+    ),
+}

@@ -1,0 +1,181 @@
+"""One row, phase by phase: each is recorded when it ends, and what is done already is not done again."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stackwright import __version__
+from stackwright.build.job import Job
+from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
+from stackwright.build.solve import row_lock
+from stackwright.core.errors import VerdictError
+from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.render import dockerfile
+from stackwright.host.project import Planned, Project
+from stackwright.records import files as record
+from stackwright.records.files import Phase, Record, Status
+
+PROBES = {Phase.PROBE_DOCKER: "docker", Phase.PROBE_SIF: "sif"}
+"""And their worlds."""
+
+
+def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
+    """Do those of the wanted phases that are not done. A failure is recorded, then raised."""
+    with row_lock(job.project.out / job.id, job.display.say):
+        known = record.latest(job.project.records, job.id, job.row.recipe.key)
+        if known and _judged_by_others(job.project, known):
+            known = None
+        if (
+            known
+            and job.one_of_many
+            and _recorded(job.project, known, wanted, gpu=wants_gpu(job), compression=job.compression)
+        ):
+            return known
+        if known and all(PHASES[phase].done(job, known) for phase in wanted):
+            return known
+        job.project.note(job.row.recipe)
+        current = known if known and PHASES[Phase.BUILD].done(job, known) else _begin(job)
+        try:
+            for phase in wanted:
+                _go_on(job)
+                if not PHASES[phase].done(job, current):
+                    current = _enter(job, current, phase)
+        except BaseException as error:
+            _close_failed(job, error)
+            raise
+        current = record.closed(current, Status.COMPLETE, at=datetime.now(UTC))
+        record.write(current, job.project.records)
+        return current
+
+
+def finished(
+    project: Project,
+    row: Planned,
+    wanted: tuple[Phase, ...],
+    *,
+    gpu: bool = False,
+    compression: Compression = DEFAULT,
+) -> Record | None:
+    """The record of a row that some node has finished, by today's checks; no engine is asked."""
+    known = record.latest(project.records, row.stack.id, row.recipe.key)
+    if known is None or _judged_by_others(project, known):
+        return None
+    wants = gpu and row.stack.test_on_gpu
+    return known if _recorded(project, known, wanted, gpu=wants, compression=compression) else None
+
+
+def _recorded(
+    project: Project, known: Record, wanted: tuple[Phase, ...], *, gpu: bool, compression: Compression
+) -> bool:
+    if known.status is not Status.COMPLETE or (gpu and GPU_BUILD not in dict(known.tools)):
+        return False
+    if Phase.SIF in wanted and known.sif and known.sif.compression != compression.name:
+        return False
+    return all(PHASES[phase].recorded(project, known) for phase in wanted)
+
+
+def standing(project: Project, row: Planned) -> str:
+    """What a run would do, as far as the records know; the engine is not asked."""
+    known = record.latest(project.records, row.stack.id, row.recipe.key)
+    if known is None or known.image is None:
+        return "build"
+    if known.status is Status.COMPLETE and _judged_by_others(project, known):
+        return "probe again: the checks changed"
+    if known.status is Status.COMPLETE:
+        return "nothing: unchanged" if known.verdict("sif") else "go on after the build"
+    return f"go on: {known.status} in {known.phase}"
+
+
+def _judged_by_others(project: Project, known: Record) -> bool:
+    """Whether the verdict is that of other probes or other checks than today's."""
+    return dict(known.tools).get("checks") != checks_digest(project.root)
+
+
+def _begin(job: Job) -> Record:
+    fresh = Record(
+        row=job.id,
+        key=job.row.recipe.key,
+        lock=job.row.stack.lock.sha256,
+        started=record.utc(datetime.now(UTC)),
+        declared=record.flatten(dockerfile.declared(job.row.stack)),
+        tools=_tools(job),
+        host=record.this_host(),
+    )
+    return record.begin(fresh, job.project.records)
+
+
+def _enter(job: Job, current: Record, phase: Phase) -> Record:
+    current = record.entered(current, phase)
+    record.write(current, job.project.records)
+    job.display.phase(job.id, phase)
+    began = time.monotonic()
+    current = PHASES[phase].do(job, current)
+    if phase in PROBES:
+        _go_on(job)  # a probe that was ended half-way is no verdict
+    seconds = time.monotonic() - began
+    current = record.timed(current, phase, seconds)
+    record.write(current, job.project.records)
+    job.display.ended(job.id, phase, seconds)
+    _raise_if_failed(job, current, phase)
+    return current
+
+
+def _go_on(job: Job) -> None:
+    if job.stop.is_set():
+        raise KeyboardInterrupt
+
+
+def _raise_if_failed(job: Job, current: Record, phase: Phase) -> None:
+    world = PROBES.get(phase)
+    verdict = current.verdict(world) if world else None
+    if verdict is None or not verdict.failed:
+        return
+    lines = "".join(f"\n  {check.tier}: {check.id}: {check.detail}" for check in verdict.failed)
+    raise VerdictError(
+        f"{len(verdict.failed)} checks failed{lines}",
+        place=f"{job.id} ({world})",
+        hint="./build.py report writes a page with every check, what it is for and what was seen",
+    )
+
+
+def _close_failed(job: Job, error: BaseException) -> None:
+    """The record on the disk, not the one in hand: it holds everything that was finished."""
+    current = record.latest(job.project.records, job.id, job.row.recipe.key)
+    if current:
+        interrupted = job.stop.is_set() or isinstance(error, KeyboardInterrupt)
+        status = Status.INTERRUPTED if interrupted else Status.FAILED
+        reason = "interrupted" if interrupted or not str(error) else str(error).splitlines()[0]
+        record.write(record.closed(current, status, at=datetime.now(UTC), reason=reason), job.project.records)
+
+
+def _tools(job: Job) -> tuple[tuple[str, str], ...]:
+    buildx = job.runner(job.docker.command("buildx", "version"), timeout=20).stdout.split()
+    return (
+        ("stackwright", __version__),
+        ("docker", job.docker.version),
+        ("buildx", buildx[1] if len(buildx) > 1 else ""),
+        ("checks", checks_digest(job.project.root)),
+    )
+
+
+JUDGES = (
+    "probes/*.py", "stackwright/core/checks/**/*.py", "stackwright/core/ledger/*.py",
+    "stackwright/probe/outside/*.py", "stackwright/probe/agreement.py",
+    "stackwright/core/render/configuration.py", "stackwright/core/credentials.py",
+    "stackwright/core/shapes.py", "tests/images/*.py",
+)  # fmt: skip
+"""Files that a verdict follows from."""
+
+
+@functools.cache
+def checks_digest(root: Path) -> str:
+    """What judges an image: a verdict of other probes or other checks is not a verdict of these."""
+    digest = hashlib.sha256()
+    for pattern in JUDGES:
+        for path in sorted(root.glob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

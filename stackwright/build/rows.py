@@ -1,0 +1,160 @@
+"""Several rows at once: each in a thread of its own, every one to its end, whatever happens to another."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from stackwright.build import row as pipeline
+from stackwright.build.display import Display
+from stackwright.build.job import Job
+from stackwright.core.errors import InternalError, StackwrightError
+from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.model.row import Rejection
+from stackwright.engines import apptainer, docker
+from stackwright.engines.sif.sign import Signer
+from stackwright.host.project import Plan, Planned, Project
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.records import definition_builds
+from stackwright.records import files as record
+from stackwright.records.definition_builds import Native
+from stackwright.records.files import Phase, Record
+from stackwright.records.report import sharing, table
+
+PLAIN_WIDTH = 120
+"""Columns of the table where no terminal says how many it has, as in a CI log."""
+
+AGAIN = 0.5
+"""Seconds after which an interrupted run looks again for what began in the moment before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What became of the rows: a record each, and by row the errors that ended some of them."""
+
+    records: tuple[Record, ...]
+    failed: tuple[tuple[str, StackwrightError], ...] = ()
+    natives: tuple[Native, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[StackwrightError, ...]:
+        return tuple(error for _, error in self.failed)
+
+
+def work_rows(
+    project: Project,
+    plan: Plan,
+    wanted: tuple[Phase, ...],
+    *,
+    runner: Runner,
+    console: Console,
+    jobs: int,
+    gpu: bool,
+    signer: Signer | None = None,
+    compression: Compression = DEFAULT,
+) -> Session:
+    """Work on every row that can work. EngineError at once where no engine answers."""
+    engine = docker.find(runner, project=project.id)
+    site = settings.site(runner)
+    display, stop = Display(console), threading.Event()
+
+    def job(row: Planned) -> Job:
+        return Job(
+            project=project, row=row, docker=engine, site=site, runner=runner, display=display, gpu=gpu,
+            signer=signer, compression=compression,
+            apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror), stop=stop,
+        )  # fmt: skip
+
+    with display.shown(), ThreadPoolExecutor(max_workers=jobs) as pool:
+        futures = {row.stack.id: pool.submit(pipeline.work, job(row), wanted) for row in plan.rows}
+        try:
+            failed = {row: error for row, future in futures.items() if (error := _error(future))}
+        except KeyboardInterrupt:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            _end(futures.values(), engine)
+            raise
+    return ended(project, plan, failed)
+
+
+def _end(rows: Iterable[Future[Record]], engine: docker.Docker) -> None:
+    """What runs for them in containers, until none is left that would wait for it."""
+    while not all(row.done() for row in rows):
+        docker.end_own(engine)
+        time.sleep(AGAIN)
+
+
+def ended(project: Project, plan: Plan, failed: Mapping[str, StackwrightError]) -> Session:
+    """What the records say of the rows, wherever they were worked on."""
+    rows = [(row.stack.id, row.recipe.key) for row in plan.rows]
+    newest = (record.latest(project.records, *row) for row in rows)
+    natives = tuple(
+        one for one in definition_builds.newest(project.records).natives if (one.row, one.key) in rows
+    )
+    return Session(
+        records=tuple(found for found in newest if found), failed=tuple(failed.items()), natives=natives
+    )
+
+
+def _error(future: Future[Record]) -> StackwrightError | None:
+    """What ended a row. One that stumbles over a defect of ours must not take the others along."""
+    try:
+        future.result()
+    except StackwrightError as error:
+        return error
+    except Exception as defect:
+        return InternalError.of(defect)
+    return None
+
+
+def recorded(project: Project) -> Session:
+    """What the records of all rows say, without doing anything."""
+    loaded, natively = record.load_all(project.records), definition_builds.newest(project.records)
+    warnings = (*loaded.warnings, *natively.warnings)
+    return Session(records=record.newest(loaded.records), natives=natively.natives, warnings=warnings)
+
+
+def print_summary(project: Project, done: Session, rejections: Sequence[Rejection]) -> None:
+    """The table of the rows at hand on stdout, and the page over all records."""
+    out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    out.print(table.table(done.records, rejections, done.natives, plain=not out.is_terminal))
+    out.print(table.counts(done.records), markup=False, highlight=False)
+    if shared := sharing.sentence(sharing.sharing(done.records)):
+        out.print(shared, markup=False, highlight=False, soft_wrap=True)
+    page = write_page(project, rejections)
+    out.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
+    for warning in done.warnings:
+        Console(stderr=True).print(f"warning: {warning}", markup=False, highlight=False)
+
+
+def write_page(project: Project, rejections: Sequence[Rejection], more: Iterable[Record] = ()) -> Path:
+    """``more`` are records whose files are elsewhere, or gone."""
+    loaded, natively = record.load_all(project.records), definition_builds.newest(project.records)
+    files = {record.path_of(one, project.records): one for one in (*more, *loaded.records)}
+    path = project.out / "report" / "index.html"
+    records = (files[name] for name in sorted(files))
+    return table.write_page(records, rejections, path, natives=natively.natives)
+
+
+def document(done: Session) -> dict[str, Any]:
+    """``--format json``: the records as docs/record.md describes them, and what went wrong."""
+    errors = [
+        {"exit_code": error.exit_code, "place": error.place, "cause": error.cause} for error in done.errors
+    ]
+    return {
+        "version": 1,
+        "records": [record.as_json(one) for one in done.records],
+        "definitions": [definition_builds.as_json(one) for one in done.natives],
+        "steps": asdict(sharing.sharing(done.records)),
+        "errors": errors,
+    }

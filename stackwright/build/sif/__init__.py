@@ -1,0 +1,1 @@
+"""Make SIFs, from images and from definition files."""

@@ -1,0 +1,181 @@
+"""Definition file to SIF, as an ordinary user; without Docker where the host has an apptainer of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stackwright.build.sif.convert import scratch_folder
+from stackwright.core.errors import BuildError, SiteError
+from stackwright.core.facts import distributions
+from stackwright.core.facts.build_failures import known_cause
+from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.model.row import Recipe, Stack
+from stackwright.core.render.definition import file_name
+from stackwright.core.render.dockerfile import write
+from stackwright.engines import docker as engine
+from stackwright.engines.apptainer import IMAGE, Apptainer, squashfs_arguments
+from stackwright.engines.bases.debian import bootstrap
+from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.engines.docker import Docker, Job, Mount
+from stackwright.engines.sif.docker_archive import write_archive
+from stackwright.host.disk import claimed, require
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site import settings as host
+from stackwright.host.site.settings import Site
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "build-definition.sh"
+NEEDS = 30 * 10**9
+"""Bytes at the peak, when the last stage is packed: Apptainer keeps the files of all stages until the end.
+
+24 GB were measured for cuda12-torch; other frameworks are up to 6 GB larger (an estimate).
+"""
+
+WHAT = "building from a definition file"
+TIMEOUT = 4 * 3600
+SHOWN_TAIL = 12
+OF_APPTAINER = re.compile(r"INFO: |WARNING: |FATAL: +While performing build|\+ |.* warn rootless\{")
+"""Lines that say how far Apptainer is, and not what a program in there said."""
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@contextlib.contextmanager
+def built(
+    stack: Stack,
+    recipe: Recipe,
+    target: Path,
+    *,
+    apptainer: Apptainer,
+    runner: Runner,
+    docker: Docker | None,
+    site: Site,
+    needs: int = NEEDS,
+    compression: Compression = DEFAULT,
+    ledger: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Path]:
+    """Build as an ordinary user: a SIF beside ``target``, gone after the block unless ``finish`` names it.
+
+    What lies under ``target`` is not touched; the log lies beside it. BuildError, DiskError, SiteError.
+    """
+    if not apptainer.native:
+        assert docker is not None, "an apptainer that is not native runs in it"
+        require(Path(docker.root), needs, WHAT)
+    with (
+        scratch_folder(target, WHAT, docker, runner) as scratch,
+        claimed(scratch, needs, what=WHAT, ledger=ledger, say=say),
+    ):
+        context, sif = scratch / "context", scratch / "built.sif"
+        lay_out(recipe, context, site, stack)
+        arguments = base_arguments(stack, context, docker=docker, runner=runner, site=site)
+        name = file_name(stack)
+        words = (*_options(arguments, compression), name)
+        if apptainer.native:
+            done = _natively(apptainer, context, sif, words)
+        else:
+            assert docker is not None
+            done = _in_container(docker, site, context, sif, words)
+        log = target.with_suffix(".log")
+        log.write_text(done.stdout + done.stderr)
+        if not done.ok:
+            raise _failure(f"{stack.id}: {name}", done, log)
+        shutil.rmtree(context)
+        yield sif
+
+
+def lay_out(recipe: Recipe, context: Path, site: Site, stack: Stack) -> None:
+    """The recipe's folder, and the site's settings in it, under the names that %post looks for.
+
+    What apt and pip read as other users than the folder's owner may be read by all; the folder above may not.
+    """
+    write(recipe, context)
+    host.site_secrets(context, site, distributions.known(stack.os))
+    context.chmod(0o755)
+    if (context / "ca").exists():
+        (context / "ca").chmod(0o644)
+
+
+def base_arguments(
+    stack: Stack, context: Path, *, docker: Docker | None, runner: Runner, site: Site
+) -> tuple[str, ...]:
+    """Put the images that the file begins with into its folder, and name them: ``NAME=VALUE``.
+
+    Nothing is put there where Apptainer is to fetch them itself. The paths are relative, because they end up
+    in the image's labels.
+    """
+    found: dict[str, str] = {}
+    if docker is not None:
+        means = Means(docker=docker, runner=runner, site=site, say=lambda text: None)
+        for argument, image in PROVIDERS[stack.provider].ensure(stack, means):
+            archive = context / f"{argument.lower()}.tar"
+            engine.save(docker, runner, image, archive)
+            archive.chmod(0o644)
+            found[argument] = archive.name
+    elif stack.provider == "debian":
+        if not site.mirror:
+            raise SiteError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
+        _debian_archive(stack, context / "base_image.tar", runner=runner, mirror=site.mirror)
+        found["BASE_IMAGE"] = "base_image.tar"
+    if not found:
+        return ()
+    return ("BOOTSTRAP=docker-archive", *(f"{name}={archive}" for name, archive in found.items()))
+
+
+def _debian_archive(stack: Stack, target: Path, *, runner: Runner, mirror: str) -> None:
+    tar = bootstrap(stack.base.suite, target.with_name("layer.tar"), runner=runner, mirror=mirror)
+    settings = {
+        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "config": {"Labels": {"org.stackwright.provider": "debian"}},
+    }
+    with tar.open("rb") as layer, target.open("wb") as archive:
+        write_archive(archive, layer, settings, "stackwright/base:1")
+    tar.unlink()
+
+
+def _options(arguments: Sequence[str], compression: Compression) -> tuple[str, ...]:
+    given = (word for argument in arguments for word in ("--build-arg", argument))
+    return ("--force", *squashfs_arguments(compression), *given)
+
+
+def _natively(apptainer: Apptainer, context: Path, sif: Path, words: Sequence[str]) -> Completed:
+    *options, definition = words
+    argv: list[str | Path] = [apptainer.program, "build", "--fakeroot", "--bind", f"{context}:/mnt"]
+    # The copies of the base have no use beyond this build, and its files are as large as three images.
+    environment = {"APPTAINER_TMPDIR": str(sif.parent), "APPTAINER_DISABLE_CACHE": "true"}
+    return apptainer.runner([*argv, *options, sif, definition], cwd=context, env=environment, timeout=TIMEOUT)
+
+
+def _in_container(docker: Docker, site: Site, context: Path, sif: Path, words: Sequence[str]) -> Completed:
+    script = "/build-definition.sh"
+    folder = str(sif.parent)
+    job = Job(
+        image=IMAGE,
+        argv=("bash", script, str(context), str(sif), *words),
+        mounts=(
+            Mount(source=SCRIPT, target=script),
+            Mount(source=sif.parent, target=folder, read_only=False),
+        ),
+        env=(("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), *site.proxies),
+        privileged=True,
+    )
+    return engine.run(docker, job, timeout=TIMEOUT)
+
+
+def _failure(place: str, done: Completed, log: Path) -> BuildError:
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    said = [line for line in lines if not OF_APPTAINER.match(line)]
+    cause = known_cause(lines)
+    headline = f"{cause.cause} ({cause.source})" if cause else (said or lines or ["it said nothing"])[-1]
+    tail = "".join(f"\n    {line}" for line in said[-SHOWN_TAIL:])
+    return BuildError(
+        f"{headline}\n  its last lines:{tail}\n  the whole log: {log}",
+        place=place,
+        hint=cause.change if cause else "read the log",
+    )

@@ -1,0 +1,140 @@
+"""Recipe to image: one BuildKit solve, its whole log kept, its failure explained."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from stackwright.core.credentials import redact
+from stackwright.core.errors import BuildError
+from stackwright.core.facts.build_failures import known_cause
+from stackwright.core.model.labels import EPOCH, of_recipe
+from stackwright.core.model.row import Recipe
+from stackwright.core.render.dockerfile import reference, write
+from stackwright.engines.bases.table import Images
+from stackwright.engines.buildkit.progress import Event, Progress, Step, is_noise, short
+from stackwright.engines.buildkit.steps import own_steps
+from stackwright.engines.docker import Docker
+from stackwright.host.files import held
+from stackwright.host.runner import Runner
+from stackwright.host.site.settings import Secret
+
+SHOWN_TAIL = 12
+"""Last lines of a failed step that a person is shown; the whole log is in the file that is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    reference: str
+    steps: tuple[Step, ...]
+    log: Path
+
+
+def row_lock(folder: Path, say: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    """One run at a time on a row."""
+    return held(
+        folder / ".lock", lambda: say(f"{folder.name}: another run works on this row; waiting for it")
+    )  # fmt: skip
+
+
+def build(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    docker: Docker,
+    runner: Runner,
+    images: Images,
+    secrets: Sequence[Secret],
+    proxies: Sequence[tuple[str, str]] = (),
+    options: Sequence[str] = (),
+    labels: Sequence[tuple[str, str]] = (),
+    stage: tuple[str, str] | None = None,
+    on_event: Callable[[Event], None],
+) -> Built:
+    """Solve the recipe. BuildError names the step, its last lines and, where it is known, the cause.
+
+    ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
+    cache's keys; their values are in the environment and not on a command line. ``options``: which builder.
+    ``labels`` are the site's, beside those of the recipe and of its key.
+    ``stage`` is one to end with instead of the row's image, and the reference to push it as with its cache.
+    """
+    context = folder / "context"
+    write(recipe, context)
+    target, name = stage or ("final", reference(recipe))
+    added = (word for pair in (*of_recipe(recipe), *labels) for word in ("--label", "=".join(pair)))
+    kind = ("--cache-to", "type=inline", "--push") if stage else (*added, *docker.mark_words(name))
+    argv = docker.build(
+        "--progress=rawjson", "--provenance=false", *options, *kind,
+        *_given(images, secrets, proxies),
+        "--target", target, "--tag", name, context,
+    )  # fmt: skip
+    progress = _solve(
+        recipe.id, argv, folder / "build.log", runner=runner, proxies=proxies, on_event=on_event
+    )
+    steps = own_steps(progress.steps, dict(recipe.files))
+    return Built(reference=name, steps=steps, log=folder / "build.log")
+
+
+def _given(images: Images, secrets: Sequence[Secret], proxies: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for image in images:
+        yield from ("--build-arg", "=".join(image))
+    for secret in secrets:
+        yield from ("--secret", secret.argument)
+    for name, _ in proxies:
+        yield from ("--build-arg", name)
+    yield from ("--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}")
+
+
+def _solve(
+    place: str,
+    argv: Sequence[str],
+    log: Path,
+    *,
+    runner: Runner,
+    proxies: Sequence[tuple[str, str]],
+    on_event: Callable[[Event], None],
+) -> Progress:
+    progress = Progress()
+    with log.open("w", encoding="utf-8", buffering=1) as file:  # by lines: it is read while it grows
+        code = runner.stream(
+            argv, lambda line: _follow(progress.feed(line), file, on_event), env=dict(proxies)
+        )
+    if code != 0:
+        raise _failure(place, progress, log)
+    return progress
+
+
+def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], None]) -> None:
+    for event in events:
+        if event.kind == "log":
+            file.write(f"{redact(event.text)}\n")
+        elif not is_noise(event.step):
+            took = f" {event.seconds:.1f} s" if event.kind in ("done", "failed") else ""
+            file.write(f"--- {event.kind}{took}: {redact(event.step)}\n")
+        on_event(event)
+
+
+def _failure(row: str, progress: Progress, log: Path) -> BuildError:
+    step = progress.failed
+    place = f"{row}: {short(step.name)}" if step else row
+    tail = step.tail if step else progress.trailer
+    said = [line for line in tail if line.strip()][-SHOWN_TAIL:]
+    cause = known_cause([*tail, step.error if step else ""])
+    headline = f"{cause.cause} ({cause.source})" if cause else _first_line(step, progress)
+    lines = "\n  its last lines:" + "".join(f"\n    {line}" for line in said) if said else ""
+    return BuildError(
+        f"{headline}{lines}\n  the whole log: {log}",
+        place=place,
+        hint=cause.change if cause else "read the log; finished steps are kept for the next run",
+    )
+
+
+def _first_line(step: Step | None, progress: Progress) -> str:
+    if step:
+        # BuildKit repeats the whole command before it says what became of it.
+        return step.error.splitlines()[0].rsplit("did not complete successfully: ")[-1]
+    errors = [line for line in progress.trailer if line.startswith("ERROR")]
+    return (errors or progress.trailer or ["the engine said nothing"])[0].removeprefix("ERROR: ")

@@ -1,0 +1,322 @@
+"""What the commands share: where things are, which rows are meant, and how an answer is printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from stackwright.core.credentials import redact
+from stackwright.core.errors import (
+    EXIT_INTERRUPTED,
+    LockError,
+    RejectedError,
+    StackwrightError,
+    UnknownError,
+    UsageError,
+)
+from stackwright.core.model.compression import CHOICES, DEFAULT, Compression
+from stackwright.core.model.compression import compression as chosen
+from stackwright.core.model.row import Cell, Rejection
+from stackwright.host.project import Plan, Project, cells, default_rows, plan, require_rows
+from stackwright.host.runner import Runner
+
+if TYPE_CHECKING:
+    from stackwright.build.rows import Session
+    from stackwright.engines.sif.sign import Signer
+    from stackwright.records.files import Phase
+
+ROOT = Path(__file__).resolve().parents[2]
+PATH = click.Path(path_type=Path)
+NAMED = 5
+"""Rows that one error names."""
+
+SITES_KEY = Path()
+"""``--sign`` without a file; this is a folder, and so no key that somebody named."""
+
+
+def example(*lines: str) -> str:
+    """The epilog of a command. The tests run every example as it is written."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+Words = tuple[str, ...]
+
+
+class App:
+    """What every command needs, made once from the options before its name."""
+
+    def __init__(self, matrix: Path, out: Path, show: bool) -> None:
+        self.project = Project(root=ROOT, matrix=matrix.resolve(), out=out.resolve())
+        self.console = Console(stderr=True)
+        self.runner = Runner(show=show)
+        self.allow: Words = ()
+
+    def plan(self, rows: Words, where: Words, *, default: bool = False) -> Plan:
+        if default and not rows and not where:
+            rows = default_rows(self.project)
+        planned = plan(self.project, self.cells(rows, where))
+        require_rows(planned)
+        return planned
+
+    def cells(self, rows: Words, where: Words) -> tuple[Cell, ...]:
+        found = cells(self.project, rows, where)
+        return tuple(replace(cell, allow=self.allow) for cell in found) if self.allow else found
+
+    def say(self, text: str) -> None:
+        self.console.print(redact(text), markup=False, highlight=False, soft_wrap=True)
+
+    def warn(self, planned: Plan) -> None:
+        """Say which rules warn of a row, and which would refuse it and were allowed."""
+        from stackwright.cli import tables
+
+        for row in planned.rows:
+            for notice in row.notices:
+                self.say(tables.notice_line(row.stack.id, notice))
+
+    def tell(self, planned: Plan) -> None:
+        """The rows that cannot work, and why."""
+        from stackwright.cli import tables
+
+        for rejection in planned.rejections:
+            self.console.print(tables.rejection_text(rejection, self.project.matrix.name))
+
+
+def allow_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Rules whose documented facts must not refuse a row; kept in the App, because every plan needs them."""
+    return click.option(
+        "--allow", multiple=True, metavar="RULE", expose_value=False, callback=_allow,
+        help="go on where RULE refuses by a documented fact; the image keeps the rule's name",
+    )(command)  # fmt: skip
+
+
+def _allow(context: click.Context, _: click.Parameter, names: Words) -> None:
+    app = context.find_object(App)
+    if not names or app is None:
+        return
+    from stackwright.core.config.messages import near
+    from stackwright.core.rules.every import NAMES
+
+    for name in names:
+        if name not in NAMES:
+            hint = near(name, NAMES) or "./build.py explain ROW names the rules"
+            raise UsageError(f"--allow {name!r}: there is no such rule", hint=hint)
+    app.allow = tuple(dict.fromkeys(names))
+
+
+def selection(command: Callable[..., None]) -> Callable[..., None]:
+    """Rows are named by id or by glob, or chosen by the value of a field."""
+    command = allow_option(command)
+    where = click.option("--where", multiple=True, metavar="FIELD=VALUE", help="rows with this value (ANDed)")
+    return click.argument("rows", nargs=-1, metavar="[ROW…]")(where(command))
+
+
+json_option = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="json: one document on stdout, nothing else there",
+)  # fmt: skip
+
+
+def compression_option(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--sif-compression", "compression", default=DEFAULT.name, show_default=True, metavar="HOW",
+        help=f"of the .sif: {CHOICES}",
+    )(command)  # fmt: skip
+
+
+def sif_options(command: Callable[..., None]) -> Callable[..., None]:
+    origin = click.option(
+        "--from", "origin", type=click.Choice(["image", "def"]), default="image", show_default=True,
+        help="def: build it from its definition file, without the image",
+    )  # fmt: skip
+    sign = click.option(
+        "--sign", type=PATH, is_flag=False, flag_value=str(SITES_KEY), metavar="[KEY]",
+        help="sign it with a private key (PEM); without KEY, with the site's signing_key",
+    )  # fmt: skip
+    return origin(sign(compression_option(command)))
+
+
+VERDICTS = ("refused", "not known", "not locked")
+
+
+def refuse(planned: Plan) -> None:
+    """Raise the error of rows that cannot work; by then, what could be done for the others is done."""
+    by_verdict = {
+        verdict: [one for one in planned.rejections if one.verdict == verdict] for verdict in VERDICTS
+    }
+    refused, unknown, unlocked = by_verdict.values()
+    if refused:
+        first = refused[0]
+        cause = f"the rule {first.rule} refuses it" if len(refused) == 1 else _refused(refused)
+        place = f"{first.id} (line {first.line} of the matrix)" if len(refused) == 1 else ""
+        raise RejectedError(cause, place=place, hint=f"./build.py explain {first.id}")
+    if unknown:
+        raise UnknownError(f"{unknown[0].id}: {unknown[0].reason}", hint=unknown[0].nearest)
+    if unlocked:
+        raise LockError(f"{unlocked[0].id}: {unlocked[0].reason}", hint=unlocked[0].nearest)
+
+
+def _refused(rows: Sequence[Rejection]) -> str:
+    """Return how many rows cannot work, with the names of the first ones."""
+    names = [row.id for row in rows]
+    shown = ", ".join((*names[:NAMED], *(["…"] if len(names) > NAMED else [])))
+    return f"{len(rows)} of the selected rows cannot work: {shown}"
+
+
+def work(
+    app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str,
+    origin: str = "image", sign: Path | None = None, compression: str = DEFAULT.name,
+    cluster: str | None = None, image: str | None = None,
+) -> None:  # fmt: skip
+    """Work on rows through some phases; the summary is printed in any case."""
+    from stackwright.build import rows as session
+    from stackwright.engines.sif import sign as signing
+    from stackwright.records.files import Phase
+
+    if cluster is not None and (sign or origin == "def"):
+        raise UsageError("--cluster goes with neither --sign nor --from def", hint="sign when it is done")
+    how = chosen(compression)
+    if origin == "def":
+        _refuse_what_definitions_cannot(jobs, gpu)
+    planned = app.plan(rows, where, default=not phases)
+    app.warn(planned)
+    if image is not None:
+        _probe_derived(app, planned, image, form)
+        return
+    signer = signing.signer(_key(sign), app.runner) if sign else None
+    if origin == "def":
+        _from_definitions(app, planned, form, signer, how)
+        return
+    wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
+    if cluster is not None:
+        done = _on_nodes(app, planned, wanted, cluster, jobs=jobs, gpu=gpu, compression=how)
+    else:
+        done = session.work_rows(
+            app.project, planned, wanted, runner=app.runner, console=app.console, jobs=jobs, gpu=gpu,
+            signer=signer, compression=how,
+        )  # fmt: skip
+    if form == "json":
+        print_json(session.document(done))
+        app.tell(planned)
+    else:
+        session.print_summary(app.project, done, planned.rejections)
+    end(app, planned, done.errors)
+
+
+def _probe_derived(app: App, planned: Plan, image: str, form: str) -> None:
+    from stackwright.build import derived
+    from stackwright.build.display import Display
+
+    found = derived.probe(app.project, planned.rows, image, runner=app.runner, display=Display(app.console))
+    if form == "json":
+        print_json(derived.document(found))
+    else:
+        click.echo("\n".join(derived.lines(found)))
+    derived.refuse(found)
+
+
+def image_option(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--image",
+        metavar="NAME",
+        help="prove an image that was built FROM a row's image; nothing is recorded",
+    )(command)
+
+
+def _key(named: Path) -> Path:
+    from stackwright.host.site import settings
+
+    key = settings.signing_key() if named == SITES_KEY else named
+    if key is None:
+        raise UsageError("--sign: the site names no signing_key", hint="name it in site.yaml, or: --sign KEY")
+    return key
+
+
+def _on_nodes(
+    app: App,
+    planned: Plan,
+    wanted: tuple[Phase, ...],
+    cluster: str,
+    *,
+    jobs: int,
+    gpu: bool,
+    compression: Compression,
+) -> Session:
+    from stackwright.build.nodes.address import address
+    from stackwright.engines.stage_cache import Cache
+    from stackwright.host.site import file, settings
+
+    where = address(cluster)
+    try:
+        from stackwright.build.nodes import rows as nodes
+    except ModuleNotFoundError as error:
+        hint = "install what pyproject.toml calls the extra 'cluster', or: make env"
+        raise UsageError(f"--cluster needs {error.name}, which is not installed", hint=hint) from error
+    site = settings.site(app.runner)
+    shared_by = Cache(repository=site.cache) if site.cache and not site.builders else None
+    named = click.get_current_context().find_root().params["site"]
+    return nodes.work_rows(
+        app.project, planned, wanted, address=where, runner=app.runner, console=app.console, jobs=jobs,
+        gpu=gpu, compression=compression, cached=shared_by, site=file.find(named),
+    )  # fmt: skip
+
+
+def _refuse_what_definitions_cannot(jobs: int, gpu: bool) -> None:
+    from stackwright.build.sif.from_definition import NEEDS
+
+    if jobs > 1:
+        cause = f"--from def builds one row at a time: each needs {NEEDS / 1e9:.0f} GB of disk"
+        raise UsageError(cause, hint="leave out --jobs")
+    if gpu:
+        cause = "--from def has no use for a GPU: what it makes is proven on the CPU"
+        raise UsageError(cause, hint="leave out --gpu; ./build.py run --gpu tests the Docker image")
+
+
+def _from_definitions(
+    app: App, planned: Plan, form: str, signer: Signer | None, compression: Compression
+) -> None:
+    from stackwright.build import rows as session
+    from stackwright.build.sif import definition_rows
+
+    means = definition_rows.find_means(app.runner, app.say, signer, compression, app.project.id)
+    made, errors = definition_rows.work(app.project, planned, means)
+    if form == "json":
+        print_json(definition_rows.document(made, errors))
+    else:
+        for one in made:
+            click.echo(definition_rows.summary(one))
+        click.echo(f"page: {session.write_page(app.project, planned.rejections)}")
+    app.tell(planned)
+    end(app, planned, errors)
+
+
+def end(app: App, planned: Plan, wrong: Sequence[StackwrightError]) -> None:
+    """The first failure decides the exit code."""
+    for error in wrong:
+        app.say(f"error: {error}")
+    if wrong:
+        sys.exit(wrong[0].exit_code)
+    refuse(planned)
+
+
+def print_json(document: Any) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+
+
+def exit_codes() -> str:
+    kinds = sorted(
+        {kind.exit_code: kind.meaning for kind in _kinds(StackwrightError)}.items(),
+    )
+    codes = ((0, "done"), *kinds, (EXIT_INTERRUPTED, "interrupted"))
+    lines = [f"  {code:3}  {meaning}" for code, meaning in codes]
+    return "\b\nExit codes:\n" + "\n".join(lines)
+
+
+def _kinds(kind: type[StackwrightError]) -> set[type[StackwrightError]]:
+    return {kind}.union(*(_kinds(sub) for sub in kind.__subclasses__()))

@@ -1,0 +1,47 @@
+"""The command ``ci``: what a CI service reads, written or compared."""
+
+from __future__ import annotations
+
+import click
+
+from stackwright.cli.app import App, example
+from stackwright.core.errors import DriftError, UsageError
+
+
+@click.command(
+    "ci",
+    epilog=example("./build.py ci --github", "./build.py ci --check"),
+)
+@click.option("--github", is_flag=True, help="the workflows, .github/workflows/*.yml")
+@click.option("--gitlab", is_flag=True, help="the pipeline, docs/gitlab-ci.yml")
+@click.option("--check", is_flag=True, help="write nothing; fail where a file is not as it would be written")
+@click.pass_obj
+def ci_command(app: App, /, **options: bool) -> None:
+    """Write the workflows of a CI service, which build, prove and publish every night what changed.
+
+    Which rows share a job is found out when they run (`shards list`), so they do not change with the rows.
+    """
+    services = [name for name in ("github", "gitlab") if options[name]]
+    if options["check"]:
+        _check(app, services)
+        return
+    if not services:
+        raise UsageError("for which service?", hint="--github, --gitlab, or both")
+    from stackwright.nightly.ci import files
+
+    for file in files.files(services):
+        files.write(app.project.root, file)
+        app.say(f"wrote {file.path}")
+
+
+def _check(app: App, services: list[str]) -> None:
+    from stackwright.nightly.ci import files
+
+    found = files.drift(app.project.root, files.files(services or files.WRITTEN))
+    if found:
+        raise DriftError("\n  ".join(("the files of CI are not up to date:", *found)), hint=_again(services))
+    app.say("the files of CI are as they would be written")
+
+
+def _again(services: list[str]) -> str:
+    return " ".join(("./build.py ci", *(f"--{name}" for name in services or ("github", "gitlab"))))

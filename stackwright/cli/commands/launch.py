@@ -1,0 +1,80 @@
+"""The command ``launch``: its many options, and what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from stackwright.cli.app import App, Words, allow_option, example, json_option, print_json, refuse
+from stackwright.core.errors import UsageError
+from stackwright.core.launch import launchers as launch
+
+
+def launchers(command: Callable[..., None]) -> Callable[..., None]:
+    """One option for each launcher there is."""
+    for name, launcher in reversed(launch.LAUNCHERS.items()):
+        command = click.option(f"--{name}", is_flag=True, help=launcher.makes)(command)
+    return command
+
+
+def _was_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+
+@click.command(
+    "launch",
+    epilog=example(
+        "./build.py launch cuda12-torch --mpirun --hosts a:4,b:4 --interface eth0 --ssh-key /keys/id_ed25519",
+        "./build.py launch cuda12-torch --mpirun --hosts a:4,b:4 --fabric infiniband -- python train.py -v",
+        "./build.py launch cuda12-torch --slurm --nodes 2 --per-node 4",
+        "./build.py launch cuda12-torch --kubernetes --nodes 2 --per-node 4 --format json",
+    ),
+)
+@click.argument("row")
+@click.argument("command", nargs=-1, metavar="[-- COMMAND…]")
+@launchers
+@click.option("--hosts", metavar="HOST:RANKS,…", help="mpirun, horovodrun: the nodes, and the ranks on each")
+@click.option("--nodes", type=click.IntRange(1, launch.MOST_RANKS), default=1, help="how many nodes")
+@click.option("--per-node", type=click.IntRange(1, 64), default=1, help="how many ranks on each: one per GPU")
+@click.option("--interface", help="the network interface between the nodes, which every node has")
+@click.option("--fabric", type=click.Choice(launch.FABRICS), default="tcp", show_default=True)
+@click.option("--hca", metavar="DEVICE:PORT", help="with --fabric infiniband: take this device alone")
+@click.option("--host-mpi", metavar="FOLDER", help="slurm: bind the cluster's own MPI into the container")
+@click.option("--pyxis", is_flag=True, help="slurm: srun makes the container, with pyxis and enroot")
+@click.option(
+    "--ssh-port", type=click.IntRange(1, 65535), default=launch.SSH_PORT, show_default=True,
+    help="where sshd-as-user listens",
+)  # fmt: skip
+@click.option("--ssh-key", metavar="PATH", help="the private key, as the container sees it")
+@allow_option
+@json_option
+@click.pass_obj
+@click.pass_context
+def launch_command(
+    context: click.Context, app: App, /, row: str, command: Words, form: str, **options: Any
+) -> None:
+    """Print what starts training over several ranks, each setting explained in a comment.
+
+    All that is printed can be pasted into a shell, handed to sbatch or applied by kubectl. COMMAND is what
+    each rank runs [default: python train.py]. Needs no engine and no network.
+    """
+    from stackwright.core.render.dockerfile import reference
+
+    launcher = launch.chosen([name for name in launch.LAUNCHERS if options.pop(name)])
+    given = {name.replace("_", "-") for name in options if _was_given(context, name)}
+    launch.suits(launcher, launch.LAUNCHERS[launcher].reads, given)
+    site = launch.site(hosts_text=options.pop("hosts"), **options)
+    planned = app.plan((row,), ())
+    app.tell(planned)
+    refuse(planned)
+    if len(planned.rows) > 1:
+        raise UsageError(f"{row!r} means {len(planned.rows)} rows", hint="name one of them")
+    found = planned.rows[0]
+    target = launch.Target.of(found.stack, reference(found.recipe))
+    made = launch.LAUNCHERS[launcher].make(target, site, command or launch.TRAIN)
+    if form == "json":
+        print_json(launch.document(found.stack.id, launcher, made))
+    else:
+        click.echo(launch.script(made))

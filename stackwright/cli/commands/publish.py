@@ -1,0 +1,104 @@
+"""The command ``publish``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from stackwright.cli.app import App, Words, example, json_option, print_json, refuse, selection
+from stackwright.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from stackwright.host.project import Plan
+    from stackwright.publish import Published, Publisher
+
+
+@click.command(
+    "publish",
+    epilog=example(
+        "./build.py publish cuda12-torch --dry-run",
+        "./build.py publish cuda12-torch --dry-run --sif --format json",
+    ),
+)
+@selection
+@click.option("--sif", is_flag=True, help="the .sif of each row too, under the same conditions")
+@click.option("--allow-less", multiple=True, metavar="ROW", help="this row may have less than yesterday")
+@click.option("--dry-run", is_flag=True, help="say what would be refused and which tags would be set")
+@json_option
+@click.pass_obj
+def publish_command(app: App, /, rows: Words, where: Words, form: str, **options: Any) -> None:
+    """Push images to the site's registry by digest, and tag them once all of them may be tagged.
+
+    A row needs the tiers of the matrix' publish.require, whatever options are given. The moving tags of all
+    rows change last and together. Without ROW it is the matrix' own select. The login is Docker's.
+    """
+    from stackwright.publish import publish_rows
+
+    planned = app.plan(rows, where, default=True)
+    by = _publisher(app, planned, options)
+    app.tell(planned)
+    refuse(planned)
+    if options["dry_run"]:
+        _foretell(by, planned, form)
+        return
+    published = publish_rows(by, planned.rows)
+    if by.before_tags is None:
+        app.say("not signed: the site names no signing_key; see docs/verify.md")
+    if form == "json":
+        print_json({"version": 1, "published": [asdict(one) for one in published]})
+    else:
+        Console().print(_table(published))
+
+
+def _publisher(app: App, planned: Plan, options: dict[str, Any]) -> Publisher:
+    from stackwright.engines import docker
+    from stackwright.host.site import settings
+    from stackwright.publish.attest import hook
+    from stackwright.publish.publisher import to_site
+
+    unknown = sorted(set(options["allow_less"]) - {row.stack.id for row in planned.rows})
+    if unknown:
+        raise UsageError(f"--allow-less {unknown[0]}: this row is not selected", hint="./build.py plan")
+    site, engine = settings.site(app.runner), docker.find(app.runner, project=app.project.id)
+    signed = hook.before_tags(app.project, site, docker=engine, runner=app.runner, say=app.say)
+    return to_site(
+        app.project, site, docker=engine, runner=app.runner, say=app.say,
+        sif=options["sif"], allow_less=options["allow_less"], before_tags=signed,
+    )  # fmt: skip
+
+
+def _foretell(by: Publisher, planned: Plan, form: str) -> None:
+    """GateError as the real thing would raise it."""
+    from stackwright.publish import foretell
+
+    foretold = foretell(by, planned.rows)
+    if form == "json":
+        print_json({"version": 1, "would": [asdict(names) for names in foretold]})
+        return
+    for names in foretold:
+        tags = " ".join((*names.fixed, *names.moving))
+        line = f"{by.registry.access.host}/{names.repository}: {tags}"
+        Console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(published: Sequence[Published]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from stackwright.records.report.wording import size
+
+    table = Table(box=SIMPLE_HEAD)
+    for title in ("row", "sent", "was there", "tags", "reference"):
+        table.add_column(title, overflow="fold")
+    for one in published:
+        table.add_row(
+            one.row, size(one.sent_bytes), size(one.present_bytes), " ".join(one.tags), one.reference
+        )
+    return table

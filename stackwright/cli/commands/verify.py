@@ -1,0 +1,76 @@
+"""The command ``verify``: an image in a registry, or copied into a folder, beside what was signed of it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stackwright.cli.app import PATH, App, example, json_option, print_json
+from stackwright.core.errors import EngineError
+from stackwright.core.model.row import Tier
+
+if TYPE_CHECKING:
+    from stackwright.engines.oci_tools import Name, Tool
+
+
+@click.command(
+    "verify",
+    epilog=example("./build.py verify --help")
+    + "\n\nAnd with names of your own:\n"
+    + "\n\b\n  build.py verify registry.example.org/hpc/cuda12-torch@sha256:… --key site.crt"
+    + "\n  build.py verify registry.example.org/hpc/cuda12-torch:1 --key site.crt --keep FOLDER"
+    + "\n  build.py verify FOLDER --key site.crt --row cuda12-torch",
+)
+@click.argument("reference", metavar="REF")
+@click.option("--key", type=PATH, required=True, metavar="FILE", help="public key, or certificate, in PEM")
+@click.option("--row", default="", metavar="ROW", help="the row that it is to be; a tag is not believed")
+@click.option(
+    "--require", multiple=True, type=click.Choice([str(tier) for tier in Tier]),
+    help="a tier that it must have passed  [default: all but gpu]",
+)  # fmt: skip
+@click.option("--keep", type=PATH, metavar="FOLDER", help="keep the copy, to carry it to where no network is")
+@click.option("--plain-http", is_flag=True, help="the registry speaks http")
+@json_option
+@click.pass_obj
+def verify_command(app: App, /, reference: str, key: Path, form: str, **options: Any) -> None:
+    """Check that an image is what its row says, with the site's public key alone.
+
+    REF is an image in a registry, or a folder in the OCI layout, of which FOLDER:TAG and FOLDER@DIGEST name
+    one image; nothing else is asked for then, and no network. docs/verify.md says what is checked.
+    """
+    from stackwright.host.site import settings
+    from stackwright.publish.attest import keys, source, verify
+
+    public = keys.public_key(key, app.runner)
+    with source.opened(
+        reference, site=lambda: settings.site(app.runner), oras=lambda: _tool(app, "oras"), say=app.say,
+        keep=options["keep"], plain=options["plain_http"],
+    ) as (layout, image):  # fmt: skip
+        done = verify.verify(
+            layout, image, public, replace(_tool(app, "cosign"), offline=True), at=datetime.now(UTC),
+            require=tuple(map(Tier, options["require"])) or verify.REQUIRED, row=options["row"],
+        )  # fmt: skip
+    if form == "json":
+        print_json(verify.document(done, public))
+    else:
+        click.echo("\n".join(verify.lines(done, public)))
+
+
+def _tool(app: App, name: Name) -> Tool:
+    """Where the host has the program itself, no engine is looked for."""
+    from stackwright.engines import docker, oci_tools
+    from stackwright.host.site import settings
+
+    if shutil.which(name):
+        return oci_tools.find(name, app.runner, None)
+    try:
+        engine = docker.find(app.runner)
+    except EngineError as error:
+        hint = f"install {name}, or start an engine: {docker.BRING_UP}"
+        raise EngineError(f"no {name} on the PATH, and no engine to run one in", hint=hint) from error
+    return oci_tools.find(name, app.runner, engine, mirror=settings.apt_mirror(app.runner))

@@ -1,0 +1,408 @@
+"""The commands. Each reads its arguments, calls one stage, and prints; none decides anything."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+from rich.console import Console
+
+from stackwright import __version__
+from stackwright.cli.app import (
+    PATH,
+    ROOT,
+    App,
+    Words,
+    allow_option,
+    compression_option,
+    example,
+    exit_codes,
+    image_option,
+    json_option,
+    print_json,
+    refuse,
+    selection,
+    sif_options,
+    work,
+)
+from stackwright.cli.commands.ci import ci_command
+from stackwright.cli.commands.facts import facts_command
+from stackwright.cli.commands.launch import launch_command
+from stackwright.cli.commands.nightly import history_command, nightly_command
+from stackwright.cli.commands.publish import publish_command
+from stackwright.cli.commands.shards import shards_command
+from stackwright.cli.commands.verify import verify_command
+from stackwright.core import errors
+from stackwright.core.credentials import redact
+from stackwright.core.errors import (
+    EXIT_INTERRUPTED,
+    InternalError,
+    RejectedError,
+    StackwrightError,
+    UnknownError,
+)
+from stackwright.host.site import file
+from stackwright.host.site import settings as host
+
+if TYPE_CHECKING:
+    from stackwright.build.clean import Item
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=example("./build.py plan", "./build.py run", "./build.py --matrix other.yaml plan '*cuda12*'")
+    + "\n\n"
+    + exit_codes(),
+)
+@click.option("--matrix", type=PATH, default=ROOT / "matrix.yaml", help="another matrix")
+@click.option("--site", type=PATH, help="where mirrors, registry and keys are  [default: site.yaml]")
+@click.option("--out", type=PATH, default=ROOT / "out", help="where everything made goes")
+@click.option("-v", "--verbose", is_flag=True, help="show each program that is started")
+@click.version_option(__version__, prog_name="stackwright")
+@click.pass_context
+def cli(context: click.Context, matrix: Path, site: Path | None, out: Path, verbose: bool) -> None:
+    """Container images for distributed GPU training: from one matrix, proven from inside."""
+    os.environ.setdefault(*host.RESOLVER)
+    file.enter(file.find(site), os.environ)
+    context.obj = App(matrix, out, verbose)
+
+
+@cli.command(
+    "plan", epilog=example("./build.py plan", "./build.py plan '*cuda12*' --json", "./build.py plan --all")
+)
+@selection
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on stdout")
+@click.option("--strict", is_flag=True, help="fail if any row is rejected")
+@click.option("--all", "everything", is_flag=True, help="count how the rules prune the product of the axes")
+@click.pass_obj
+def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **options: bool) -> None:
+    """Print what a run would do, and the rows that cannot work, with the reason. Needs no network.
+
+    Fails where no selected row can work, and with --strict where one cannot.
+    """
+    from stackwright.build.row import standing
+    from stackwright.cli import tables
+
+    if options["everything"]:
+        _sweep(app, rows + where, as_json)
+        return
+    planned = app.plan(rows, where)
+    states = {row.stack.id: standing(app.project, row) for row in planned.rows}
+    if as_json:
+        print_json(tables.plan_document(planned, states))
+    else:
+        out = Console()
+        if planned.rows:
+            out.print(tables.plan_table(planned, states))
+        for row in planned.rows:
+            for notice in row.notices:
+                out.print(tables.notice_line(row.stack.id, notice), soft_wrap=True, markup=False)
+        for rejection in planned.rejections:
+            out.print(tables.rejection_text(rejection, app.project.matrix.name), soft_wrap=True)
+        out.print(tables.summary_line(planned))
+    if options["strict"] or not planned.rows:
+        refuse(planned)
+
+
+def _sweep(app: App, selected: Words, as_json: bool) -> None:
+    from stackwright.cli import tables
+    from stackwright.core.config import load
+    from stackwright.core.resolve import sweep
+    from stackwright.core.rules.table import CELL_RULES
+
+    if selected:
+        raise errors.UsageError("--all is about every combination", hint="leave out the rows and --where")
+    matrix = load.load(app.project.matrix)
+    swept = sweep.sweep(*sweep.of_matrix(matrix), (*sweep.exclusions(matrix), *CELL_RULES))
+    if as_json:
+        print_json(tables.sweep_document(swept))
+    else:
+        Console().print(tables.sweep_table(swept))
+
+
+@cli.command(
+    "explain",
+    epilog=example(
+        "./build.py explain cuda12-torch",
+        "./build.py explain --set gcc=12 --set gpu_arch=8.0",
+        "./build.py explain cuda12-torch --set driver=535 --format json",
+    ),
+)
+@click.argument("row", required=False)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="change a field of the row, or constrain driver, numpy or setuptools",
+)
+@allow_option
+@json_option
+@click.pass_obj
+def explain_command(app: App, row: str | None, settings: Words, form: str) -> None:
+    """Say which rules accept or refuse a row, with their sources, and the nearest rows that work.
+
+    Without ROW it is the first row of the matrix. Exits with 5 if a rule refuses. Needs no network.
+    """
+    from stackwright.cli import tables
+    from stackwright.core.config import setting
+    from stackwright.core.resolve import explain, lockfile
+
+    base = app.cells((row,) if row else (), ())[0]
+    path = app.project.lock_path(base)
+    answer = explain.explain(
+        base, setting.question(base, settings), lockfile.read(path) if path.exists() else None
+    )
+    if form == "json":
+        print_json(tables.explanation_document(answer))
+    else:
+        Console().print(tables.explanation_text(answer), soft_wrap=True)
+    if answer.cause:
+        raise RejectedError(f"{base.id}: refused by the rule {answer.cause.rule}")
+    if answer.unknown:
+        raise UnknownError(f"{base.id}: the rule {answer.unknown.rule} does not know a value")
+
+
+@cli.command("lock", epilog=example("./build.py lock cuda12-torch"))
+@selection
+@json_option
+@click.pass_obj
+def lock_command(app: App, rows: Words, where: Words, form: str) -> None:
+    """Ask the package index and the mirror for exact versions; write one file per row under locks/."""
+    from stackwright.host.upstream import lock_rows
+
+    wanted = app.cells(rows, where)
+    try:
+        lock_rows.lock_rows(app.project, wanted, runner=app.runner, say=app.say)
+    finally:
+        if form == "json":
+            print_json(lock_rows.document(app.project, wanted))
+
+
+@cli.command(
+    "render", epilog=example("./build.py render cuda12-torch", "./build.py render --to /tmp/contexts")
+)
+@selection
+@click.option("--to", type=PATH, help="the folder that receives the contexts  [default: out/rendered]")
+@json_option
+@click.pass_obj
+def render_command(app: App, rows: Words, where: Words, to: Path | None, form: str) -> None:
+    """Write each row's Dockerfile, definition file and context; no network and no engine is needed."""
+    from stackwright.cli import tables
+    from stackwright.core.render import definition, dockerfile
+    from stackwright.host import project
+
+    planned = app.plan(rows, where)
+    app.warn(planned)
+    folder = to or app.project.out / "rendered"
+    dockerfile.write_all([row.recipe for row in planned.rows], folder)
+    for row in planned.rows:
+        native = definition.render_definition(row.stack, project.sources(app.project))
+        dockerfile.write(native, folder / row.stack.id)
+        app.say(f"{folder / row.stack.id}: docker build -t {row.stack.id} {folder / row.stack.id}")
+    app.say(f"{folder / dockerfile.BAKE_FILE}: docker buildx bake -f {folder / dockerfile.BAKE_FILE}")
+    if form == "json":
+        print_json(tables.contexts_document(planned, folder))
+    app.tell(planned)
+    refuse(planned)
+
+
+def working(
+    name: str, phases: Words, *examples: str, own: Callable[[Any], Any] = lambda command: command
+) -> Callable[[Callable[..., None]], click.Command]:
+    """A command on rows through some phases, which ends with what the records say. ``own`` adds options."""
+
+    def made(command: Callable[..., None]) -> click.Command:
+        @selection
+        @click.option(
+            "--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
+            help="rows at a time; with --cluster slurm, jobs of Slurm",
+        )  # fmt: skip
+        @click.option("--cluster", metavar="WHERE", help="on nodes: tcp://…, tls://…, slurm or ssh:FILE")
+        @click.option("--gpu", is_flag=True, help="test rows that ask for it on the GPU while they are built")
+        @own
+        @json_option
+        @click.pass_obj
+        def run(app: App, /, rows: Words, where: Words, **options: Any) -> None:
+            work(app, rows, where, phases=phases, **options)
+
+        run.__doc__ = command.__doc__
+        return cli.command(name, epilog=example(*examples), help=command.__doc__)(run)
+
+    return made
+
+
+@working("build", ("base", "build"), "./build.py build cuda12-torch", "./build.py build 'cuda12-t*' --jobs 2")
+def build_command() -> None:
+    """Build images: one BuildKit solve per row, its whole log kept."""
+
+
+@working(
+    "probe", ("base", "build", "probe docker"), "./build.py probe cuda12-torch --format json",
+    own=image_option,
+)  # fmt: skip
+def probe_command() -> None:
+    """Prove images from inside, building first what is not there.
+
+    With --image: an image that somebody built FROM a row's image, by the checks of that row. It has the
+    labels of the row's image, and is reported as derived from it.
+    """
+
+
+@working(
+    "sif", ("base", "build", "sif"), "./build.py sif cuda12-torch",
+    own=sif_options,
+)  # fmt: skip
+def sif_command() -> None:
+    """Make .sif files: of images, building first what is not there, or of definition files.
+
+    One of a definition file is built without root, and without Docker where apptainer is installed; it is
+    proven at once, and compared with the image by facts.
+    """
+
+
+@working(
+    "run", (), "./build.py run", "./build.py run cuda12-torch", "./build.py run 'cuda12-t*' --jobs 2",
+    own=compression_option,
+)  # fmt: skip
+def run_command() -> None:
+    """Everything in order: base, build, probe, sif, probe the sif, and the report."""
+
+
+cli.add_command(launch_command)
+cli.add_command(publish_command)
+cli.add_command(verify_command)
+cli.add_command(nightly_command)
+cli.add_command(history_command)
+cli.add_command(shards_command)
+cli.add_command(ci_command)
+cli.add_command(facts_command)
+
+
+@cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
+@allow_option
+@json_option
+@click.pass_obj
+def report_command(app: App, form: str) -> None:
+    """Print what the records say, and write the page (out/report/index.html)."""
+    from stackwright.build import rows as session
+
+    planned = app.plan((), ())
+    done = session.recorded(app.project)
+    if form == "json":
+        print_json(session.document(done))
+    else:
+        session.print_summary(app.project, done, planned.rejections)
+
+
+@cli.command("doctor", epilog=example("./build.py doctor", "./build.py doctor --cluster"))
+@selection
+@click.option("--cluster", is_flag=True, help="on a login node: what rows will do there, the best one first")
+@json_option
+@click.pass_obj
+def doctor_command(app: App, rows: Words, where: Words, cluster: bool, form: str) -> None:
+    """Say what is there, what is missing and what to do: engine, apptainer, GPU, disk, mirror, CA.
+
+    With --cluster: Slurm, its PMI, MPI, fabric, driver and Apptainer of the cluster that this is the login
+    node of, beside what the rows have.
+    """
+    from stackwright.build import doctor
+    from stackwright.cli import tables
+    from stackwright.core.errors import EngineError
+
+    if cluster:
+        _cluster(app, rows, where, form)
+        return
+    if rows or where:
+        raise errors.UsageError("rows are asked about with --cluster", hint="add it, or leave them out")
+    findings = doctor.examine(app.runner, app.project.root)
+    if form == "json":
+        print_json(doctor.as_json(findings))
+    else:
+        Console().print(tables.findings_table(findings))
+    missing = [finding.name for finding in findings if finding.state == "missing"]
+    if missing:
+        raise EngineError(f"missing: {', '.join(missing)}", hint="the last column says what to do")
+
+
+def _cluster(app: App, rows: Words, where: Words, form: str) -> None:
+    from stackwright.cli import tables
+    from stackwright.host import login_node as cluster
+
+    examined = cluster.examine(app.runner, [row.stack for row in app.plan(rows, where).rows])
+    if form == "json":
+        print_json(cluster.as_json(examined))
+    else:
+        for table in tables.cluster_tables(examined):
+            Console().print(table, soft_wrap=isinstance(table, str))
+
+
+@cli.command("clean", epilog=example("./build.py clean", "./build.py clean --yes"))
+@click.option("--yes", is_flag=True, help="free it without asking")
+@click.option(
+    "--all-projects", is_flag=True, help="free as well what other checkouts recorded, or other matrices"
+)
+@allow_option
+@json_option
+@click.pass_obj
+def clean_command(app: App, yes: bool, all_projects: bool, form: str) -> None:
+    """Show what could be freed, then free it: images, bases, folders and SIFs that no row needs any more.
+
+    Frees only what this --out folder recorded for this matrix. Several checkouts may use one engine: what
+    is not this project's is listed apart. What a container or a run uses is never freed.
+    """
+    from stackwright.build import clean
+    from stackwright.engines import docker
+
+    engine = docker.find(app.runner, project=app.project.id)
+    items = clean.survey(engine, clean.known(app.project, app.plan((), ()).rows))
+    freeable = [item for item in items if not item.todo and (all_projects or item.whose == clean.OURS)]
+    if form == "text":
+        _print_items(items)
+    asked = form == "text" and bool(freeable) and not yes and sys.stdin.isatty()
+    if form == "text" and freeable and not yes and not asked:
+        app.say("not a terminal: pass --yes to free these")
+    if yes or (asked and click.confirm(f"free {len(freeable)} of these?", default=False)):
+        gone = clean.free(engine, app.project.out, freeable)
+        app.say(f"freed {sum(item.bytes for item in gone) / 1e9:.1f} GB")
+        items = tuple(item for item in items if item not in gone)
+    if form == "json":
+        print_json(clean.as_json(items))
+
+
+def _print_items(items: tuple[Item, ...]) -> None:
+    from stackwright.build import clean
+    from stackwright.cli import tables
+
+    titles = {clean.OURS: "of this project", clean.OTHERS: "of other projects (--all-projects frees these)"}
+    for whose, title in titles.items():
+        if found := [item for item in items if item.whose == whose]:
+            Console().print(tables.items_table(found, title))
+    if not items:
+        Console().print("there is nothing to free")
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run a command and leave with its exit code; errors are one message on stderr."""
+    try:
+        cli(args=arguments, prog_name="build.py", standalone_mode=False)
+    except StackwrightError as error:
+        _fail(str(error), error.exit_code)
+    except click.UsageError as error:
+        _fail(f"{error.format_message()}\n  next: build.py --help", errors.UsageError.exit_code)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted; what was finished is kept, the next run goes on from there", EXIT_INTERRUPTED)
+    except Exception as defect:  # nobody should see a traceback
+        _fail(str(InternalError.of(defect)), InternalError.exit_code)
+    sys.exit(0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"error: {redact(message)}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,301 @@
+"""What the commands print: one table for a person, or one JSON document. docs/cli.md documents both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from stackwright.core.facts.provenance import How, Provenance
+from stackwright.core.model.labels import FRAMEWORK_TITLES
+from stackwright.core.model.row import Notice, Rejection, Stack
+from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
+from stackwright.core.rules.rule import Said
+from stackwright.host.project import Plan
+
+if TYPE_CHECKING:  # `plan` starts without the engine's modules
+    from stackwright.build.clean import Item
+    from stackwright.build.doctor import Finding
+    from stackwright.core.resolve.explain import Asked, Explanation
+    from stackwright.core.resolve.sweep import Sweep
+    from stackwright.host.login_node import Examined
+
+
+def plan_document(plan: Plan, states: Mapping[str, str]) -> dict[str, Any]:
+    """``plan --json``: every row with what it declares, its key and what a run would do."""
+    rows = [
+        {
+            "id": row.stack.id,
+            "key": row.recipe.key,
+            "reference": reference(row.recipe),
+            "state": states[row.stack.id],
+            "stack": declared(row.stack),
+            "packages": {package.name: package.version for package in row.stack.lock.packages},
+            "notices": [{**asdict(one), "clash": _clash(one.clash)} for one in row.notices],
+        }
+        for row in plan.rows
+    ]
+    return {"version": 1, "rows": rows, "rejections": [rejection_document(one) for one in plan.rejections]}
+
+
+def contexts_document(plan: Plan, folder: Path) -> dict[str, Any]:
+    """``render --format json``: where each row's context and the bake file lie."""
+    contexts = [
+        {"id": row.stack.id, "key": row.recipe.key, "path": str(folder / row.stack.id)} for row in plan.rows
+    ]
+    rejections = [rejection_document(one) for one in plan.rejections]
+    bake = str(folder / BAKE_FILE)
+    return {"version": 1, "contexts": contexts, "bake": bake, "rejections": rejections}
+
+
+def rejection_document(rejection: Rejection) -> dict[str, Any]:
+    return {**asdict(rejection), "clash": _clash(rejection.clash)}
+
+
+def _clash(values: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
+    return [{"field": name, "value": value} for name, value in values]
+
+
+def notice_line(row: str, notice: Notice) -> str:
+    """One line for a rule that speaks against a row and does not refuse it."""
+    what = "warning" if notice.said == Said.WARNS else "allowed"
+    return f"{row}: {what}: {notice.rule}: {notice.reason}; source: {_fact(notice)}"
+
+
+def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
+    """Every value of every row, also those that were left out and found in the lock."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row and key", "a run would do", "what is in it"):
+        table.add_column(heading, overflow="fold")
+    for row in plan.rows:
+        name = f"[bold]{row.stack.id}[/]\n{row.recipe.key[:12]}"
+        table.add_row(name, states[row.stack.id], "\n".join(_contents(row.stack)), end_section=True)
+    return table
+
+
+def _contents(stack: Stack) -> tuple[str, ...]:
+    frameworks = (f"{FRAMEWORK_TITLES[name]} {version}" for name, version in stack.frameworks)
+    state = f" ({stack.base.release} of {stack.base.date[:8]})" if stack.base.date else ""
+    return (
+        ", ".join((*frameworks, f"Horovod {stack.horovod}")),
+        f"nvcc {stack.cuda}, CUDA runtime {stack.cuda_runtime}, cuDNN {stack.cudnn}, NCCL {stack.nccl}",
+        f"for GPUs {' '.join(stack.gpu_arch)}",
+        f"{stack.os}{state}, {stack.flavour}",
+        f"Python {stack.python}, gcc {stack.gcc}, {stack.mpi.flavour} {stack.mpi.version}",
+    )
+
+
+def set_line(settings: tuple[str, ...]) -> str:
+    """Options that can be pasted behind ``explain ROW``."""
+    return " ".join(f"--set {one}" for one in settings)
+
+
+HEADINGS = {"refused": "cannot work", "not known": "is not known to work", "not locked": "is not locked"}
+
+
+def rejection_text(rejection: Rejection, matrix: str) -> Text:
+    """The rule, what clashes, the source of the fact, and the nearest row that works."""
+    clash = " with ".join(f"{name} {value}" for name, value in rejection.clash)
+    text = Text()
+    refused = rejection.verdict == "refused"
+    text.append(f"{rejection.id} {HEADINGS[rejection.verdict]}", style="bold red")
+    text.append(f"  ({matrix}:{rejection.line})\n")
+    lines = [
+        ("rule", rejection.rule),
+        ("clash", clash),
+        ("why", rejection.reason),
+        ("source", str(_fact(rejection))),
+        ("nearest" if refused else "next", rejection.nearest or "none was found"),
+    ]
+    if rejection.settings:
+        other = "" if matrix == "matrix.yaml" else f"--matrix {matrix} "
+        command = f"./build.py {other}explain {rejection.id} {set_line(rejection.settings)}"
+        lines.append(("try", command))
+    for name, value in (*lines, *_allowable(rejection)):
+        text.append(f"  {name:8}", style="dim")
+        text.append(f"{value}\n")
+    return text
+
+
+def _fact(said: Rejection | Notice) -> Provenance:
+    return Provenance(how=How(said.how), source=said.source, when=said.when)
+
+
+def _allowable(rejection: Rejection) -> tuple[tuple[str, str], ...]:
+    """How to go on where a document alone speaks against a row."""
+    if rejection.verdict != "refused" or rejection.how != How.DOCUMENTED:
+        return ()
+    return (("or", f"--allow {rejection.rule}: goes on all the same, though nobody tried it here"),)
+
+
+def explanation_document(explanation: Explanation) -> dict[str, Any]:
+    """``explain --format json``."""
+    cause = explanation.cause
+    rules = [
+        {
+            "rule": one.rule,
+            "about": one.about,
+            "says": one.says,
+            "source": one.fact.source,
+            "how": one.fact.how,
+            "when": one.fact.when,
+            "said": one.said,
+            "reason": one.clash.reason if one.clash else "",
+            "clash": [
+                {"field": name, "value": value} for name, value in (one.clash.values if one.clash else ())
+            ],
+        }
+        for one in explanation.asked
+    ]
+    return {
+        "version": 1,
+        "id": explanation.cell.id,
+        "changed": list(explanation.changed),
+        "accepted": explanation.verdict == "can work",
+        "verdict": explanation.verdict,
+        "cause": cause.rule if cause else "",
+        "rules": rules,
+        "nearest": [
+            {"kept": way.kept, "changes": list(way.changes), "settings": list(way.settings)}
+            for way in explanation.ways
+        ],
+        "advice": [{"then": one.then, "source": one.source} for one in explanation.advice],
+    }
+
+
+COLOURS = {"can work": "green", "is not known to work": "yellow", "cannot work": "red"}
+
+CONSEQUENCE: Mapping[Said, Callable[[Asked], str]] = {
+    Said.REFUSES: lambda one: (
+        f"next: --allow {one.rule} goes on all the same: nobody tried it here"
+        if one.fact.how is How.DOCUMENTED
+        else "this is final: it was read from the primary source"
+    ),
+    Said.UNKNOWN: lambda one: "next: put it into a row and ./build.py lock it, which asks the index",
+    Said.WARNS: lambda one: (
+        "this is a warning: the fact is unchecked, and refuses nothing"
+        if one.fact.how is How.UNCHECKED
+        else "this is a warning, and refuses nothing"
+    ),
+    Said.ALLOWED: lambda one: f"this refuses nothing: --allow {one.rule} was given",
+}
+"""What follows from a clash, by what it means."""
+
+
+def explanation_text(explanation: Explanation) -> Text:
+    """The refusals, the true cause first; the nearest rows; then what the other rules said."""
+    text = Text()
+    name = " with ".join((explanation.cell.id, *explanation.changed))
+    text.append(f"{name} {explanation.verdict}\n", style=f"bold {COLOURS[explanation.verdict]}")
+    for one in explanation.asked:
+        if one.clash:
+            clash = " with ".join(f"{field} {value}" for field, value in one.clash.values)
+            text.append(f"  {one.rule}: ", style="bold")
+            text.append(f"{clash}\n    {one.clash.reason}\n")
+            text.append(f"    source: {one.fact}\n", style="dim")
+            text.append(f"    {CONSEQUENCE[one.said](one)}\n")
+    for way in explanation.ways:
+        text.append(f"  nearest, {way.kept}: ", style="bold")
+        text.append("; ".join(way.changes) + "\n")
+        if way.settings:
+            text.append(f"    {set_line(way.settings)}\n")
+    for advice in explanation.advice:
+        text.append(f"  {advice.then} ")
+        text.append(f"({advice.source})\n", style="dim")
+    for said in (Said.FITS, Said.SILENT):
+        rules = [one for one in explanation.asked if one.said is said]
+        text.append(f"  {said}: ", style="bold")
+        text.append(", ".join(one.rule for one in rules) + "\n")
+    return text
+
+
+def sweep_document(swept: Sweep) -> dict[str, Any]:
+    """``plan --all --json``."""
+    return {
+        "version": 1,
+        "axes": {axis.field: len(axis.values) for axis in swept.axes},
+        "cells": swept.cells,
+        "left": swept.left,
+        "rules": [{"rule": rule.name, "source": rule.source, "cells": count} for rule, count in swept.fallen],
+    }
+
+
+def sweep_table(swept: Sweep) -> Table:
+    """``plan --all``: how many cells fell to which rule, and how many are left."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("rule")
+    table.add_column("cells that fell to it", justify="right")
+    table.add_column("what it says", overflow="fold")
+    for rule, count in swept.fallen:
+        table.add_row(rule.name, f"{count:,}", escape(rule.says))
+    table.add_section()
+    table.add_row("left", f"{swept.left:,}", f"of {swept.cells:,}")
+    return table
+
+
+def summary_line(plan: Plan) -> str:
+    return f"{len(plan.rows)} rows, {len(plan.rejections)} rejected"
+
+
+def items_table(items: Iterable[Item], title: str) -> Table:
+    """``clean``: what could be freed, and why; where something has to be done first, what."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for heading in ("what", "name", "GB", "why"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "GB" else "left")
+    for item in items:
+        why = f"{item.why}\n{item.todo}" if item.todo else item.why
+        table.add_row(item.kind, escape(item.name), f"{item.bytes / 1e9:.1f}", escape(why))
+    return table
+
+
+SHORT = {"works": "[green]works[/]", "fails": "[red]fails[/]", "not found": "[dim]–[/]",
+         "falls back to TCP": "[yellow]TCP[/]", "doubtful": "[yellow]doubtful[/]"}  # fmt: skip
+"""Outcomes as a table shows them in 80 columns."""
+
+
+def cluster_tables(examined: Examined) -> Iterator[Table | str]:
+    """``doctor --cluster``: the programs, the rows side by side, and the row that fits best in detail."""
+    programs = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("program", "what it says first"):
+        programs.add_column(heading, overflow="fold")
+    for one in examined.asked:
+        if one.found:
+            programs.add_row(escape(one.program), escape(one.said))
+    yield programs
+    absent = dict.fromkeys(one.program.split()[0] for one in examined.asked if not one.found)
+    yield f"not found here: {', '.join(absent) or 'nothing'}"
+    if any(answer.outcome != "not found" for row in examined.rows for answer in row.answers):
+        yield _rows_of_cluster(examined)
+        yield "TCP: falls back to it. –: the program that could tell is not here."
+    best = examined.rows[0]
+    yield f"\n{escape(best.verdict)}:"
+    for answer in best.answers:
+        todo = f"\n    next: {answer.todo}" if answer.todo else ""
+        yield escape(f"  {answer.about}: {answer.outcome}: {answer.why}{todo}")
+
+
+def _rows_of_cluster(examined: Examined) -> Table:
+    rows = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row", *(answer.about for answer in examined.rows[0].answers)):
+        rows.add_column(heading, no_wrap=True)
+    for row in examined.rows:
+        rows.add_row(escape(row.image.row), *(SHORT[one.outcome] for one in row.answers))
+    return rows
+
+
+def findings_table(findings: tuple[Finding, ...]) -> Table:
+    """``doctor``: one line for each thing that a run needs."""
+    styles = {"ok": "green", "missing": "red", "warning": "yellow"}
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("what", "state", "what is there", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings:
+        state = f"[{styles[finding.state]}]{finding.state}[/]"
+        table.add_row(finding.name, state, escape(finding.seen), escape(finding.todo))
+    return table

@@ -1,0 +1,1 @@
+"""Pure values and functions: no process, file, clock or socket."""

@@ -1,0 +1,1 @@
+"""Judge the facts of an image."""

@@ -1,0 +1,81 @@
+"""Versions as the probes saw them, under the names that the row gives them: to stand side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stackwright.core.checks.check import numbers
+from stackwright.core.checks.tables.declared import normal
+from stackwright.core.model.labels import ALLOWED, PROVIDER
+from stackwright.core.model.row import Stack
+from stackwright.core.resolve.resolve import PACKAGE_OF
+
+Facts = Mapping[str, Any]
+
+
+def found(stack: Stack, facts: Facts) -> tuple[tuple[str, str], ...]:
+    """(field, version) for every field that was read back; a field that was not is left out."""
+    return tuple((name, value) for name, value in _all(stack, facts) if value)
+
+
+def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
+    name, release = dig(facts, "system", "os", "ID"), dig(facts, "system", "os", "VERSION_ID")
+    yield "os", f"{name}-{release}" if name else None
+    yield "python", text(dig(facts, "system", "python", "version"))
+    yield "gcc", text(dig(facts, "system", "gcc"))
+    yield from _mpi(text(dig(facts, "system", "mpirun")) or "")
+    packages = dig(facts, "system", "python_packages")
+    versions = {normal(name): version for name, version in packages.items()} if packages else {}
+    for module in (*stack.modules, "horovod"):
+        yield module, text(versions.get(PACKAGE_OF.get(module, module)))
+    yield from _libraries(stack, facts)
+    yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
+    yield "patches", _first(stack, facts, "compiled_by", "patches")
+    labels = dig(facts, "labels") or dig(facts, "image", "Config", "Labels")
+    yield "provider", text(dig(labels, PROVIDER))
+    yield "allowed", text(dig(labels, ALLOWED))
+    yield "flavour", None if not packages else "devel" if dig(facts, "system", "nvcc") else "runtime"
+    yield "gpu_arch", " ".join(_architectures(facts)) or None
+
+
+def dig(facts: Any, *path: str) -> Any:
+    """What lies at a path, or None: a probe that failed leaves less, or something else."""
+    for key in path:
+        facts = facts.get(key) if isinstance(facts, Mapping) else None
+    return facts
+
+
+def text(value: Any) -> str | None:
+    """A version, or several as one string; None for whatever else an image answered."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return value if isinstance(value, str) else None
+
+
+def _first(stack: Stack, facts: Facts, *path: str) -> str | None:
+    """The answer of the first extension that has one; that all agree is a check's to say."""
+    answers = (text(dig(facts, "built", name, *path)) for name in stack.extensions)
+    return next((answer for answer in answers if answer), None)
+
+
+def _mpi(said: str) -> Iterator[tuple[str, str | None]]:
+    version = re.search(r"(?:\(Open MPI\)|Version:)\s+(\d+(?:\.\d+)*)", said)
+    flavours = {"Open MPI": "openmpi", "HYDRA": "mpich"}
+    yield "mpi.flavour", next((name for mark, name in flavours.items() if mark in said), None)
+    yield "mpi.version", version[1] if version else None
+
+
+def _libraries(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
+    """The package that owns the library which the extension really loaded names its version."""
+    for field, library in (("cuda_runtime", "cudart"), ("cudnn", "cudnn"), ("nccl", "nccl")):
+        owner = _first(stack, facts, "libraries", library, "owner") or ""
+        yield field, owner.rpartition(" ")[2] or None
+
+
+def _architectures(facts: Facts) -> list[str]:
+    libraries = dig(facts, "link", "libraries")
+    kernels = (dig(one, "kernels", "sm") for one in libraries.values()) if libraries else ()
+    seen = {arch for archs in kernels if isinstance(archs, list) for arch in archs}
+    return sorted(seen, key=numbers)

@@ -1,0 +1,42 @@
+"""Tells a row's own image from one that was built FROM it, which inherits its labels. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from stackwright.core.model.labels import ROW
+
+LAST = ("USER", "WORKDIR", "ENTRYPOINT", "CMD")
+"""The instructions of dockerfiles/final.j2 that follow its labels."""
+
+_SHELL = re.compile(r"/bin/sh -c #\\(nop\\) +")
+"""What engines without BuildKit put before an instruction."""
+
+
+def is_derived(history: Iterable[str]) -> bool:
+    """Return whether instructions follow those of the row. ``history``: "created by", the oldest first.
+
+    A history without a row's labels says nothing, and is of no image that was built FROM one.
+    """
+    return bool(added(history))
+
+
+def is_of_row(history: Iterable[str]) -> bool:
+    """Return whether a row's instructions are in the history: labels alone can be written by anyone."""
+    return any(map(_labels_row, (_SHELL.sub("", line) for line in history)))
+
+
+def added(history: Iterable[str]) -> tuple[str, ...]:
+    """Return the instructions that were added to a row's image."""
+    lines = [_SHELL.sub("", line) for line in history]
+    labelled = [number for number, line in enumerate(lines) if _labels_row(line)]
+    if not labelled:
+        return ()
+    rest = lines[labelled[0] + 1 :]
+    heads = tuple(line.split(maxsplit=1)[0] for line in rest[: len(LAST)] if line.strip())
+    return tuple(rest[len(LAST) :]) if heads == LAST else tuple(rest)
+
+
+def _labels_row(line: str) -> bool:
+    return line.startswith("LABEL ") and f"{ROW}=" in line

@@ -1,0 +1,1 @@
+"""The matrix as a person writes it: YAML, schema, expansion, `--set`."""

@@ -1,0 +1,45 @@
+"""What differs between two rows: in words, and as options of a command line."""
+
+from __future__ import annotations
+
+from stackwright.core.model.row import Cell, Mpi
+
+FIELDS = (
+    "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi", "horovod", "torch", "tensorflow",
+    "mxnet", "keras", "gpu_arch", "flavour", "test_on_gpu",
+)  # fmt: skip
+
+
+def changes(old: Cell, new: Cell) -> tuple[str, ...]:
+    """In words: "gcc 13 instead of 14"."""
+    return tuple(
+        f"{name} {shown(getattr(new, name))} instead of {shown(getattr(old, name))}"
+        for name in _differing(old, new)
+    )
+
+
+def settings(old: Cell, new: Cell) -> tuple[str, ...]:
+    """What ``--set`` takes to make the one from the other: "mpi=openmpi5.0", "gpu_arch=8.0,9.0", "torch="."""
+    return tuple(f"{name}={written(getattr(new, name))}" for name in _differing(old, new))
+
+
+def _differing(old: Cell, new: Cell) -> tuple[str, ...]:
+    return tuple(name for name in FIELDS if getattr(old, name) != getattr(new, name))
+
+
+def shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(str, value)) + "]"
+    if isinstance(value, Mpi):
+        return f"{value.flavour} {value.version}"
+    return "none" if value is None else str(value)
+
+
+def written(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, Mpi):
+        return f"{value.flavour}{value.version}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)

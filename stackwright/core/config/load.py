@@ -1,0 +1,215 @@
+"""Read ``matrix.yaml``. Whatever the file holds, the outcome is a Matrix or one MatrixError.
+
+``load`` reads the file, ``interpret`` is pure. The tree of ``document`` becomes plain values, pydantic
+checks them against ``schema``, and the first thing that it finds is told in the user's words at its place.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from stackwright.core.config import schema
+from stackwright.core.config.messages import HOW, explain
+from stackwright.core.config.yaml_tree import LOADER, Mapping, Node, Sequence, at, parse, short, wrong
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.matrix import Axis, Exclusion, Fields, Mark, Matrix, Pattern, Publish, Row, Value
+from stackwright.core.model.row import Mpi
+
+MAX_BYTES = 2**20
+"""Of the file. A row of every field is about 400 bytes."""
+
+START = Mark(line=1, column=1)
+
+
+def load(path: Path) -> Matrix:
+    """Raises MatrixError, with file, line and column, for everything that is wrong with the file."""
+    return interpret(read_text(path), str(path))
+
+
+def interpret(text: str, path: str, loader: type[Any] = LOADER) -> Matrix:
+    """The matrix that ``text`` describes. ``path`` is only for messages."""
+    root = parse(text, path, loader)
+    try:
+        checked = ADAPTER.validate_python(plain(root))
+    except ValidationError as error:
+        raise explain(error, root, path) from None
+    matrix = _matrix(checked, root, path)
+    _refuse_double(matrix)
+    _refuse_incomplete(matrix)
+    return matrix
+
+
+ADAPTER: TypeAdapter[schema.MatrixFile] = schema.adapter()
+
+
+# --------------------------------------------------------------------------------------- the file
+
+
+def read_text(path: Path) -> str:
+    """A file of ours that a person wrote. Raises MatrixError for what is no text of a sensible size."""
+    return _decode(_read(path), str(path))
+
+
+def _read(path: Path) -> bytes:
+    """Never more than one byte past the limit is read, whatever the size of the file."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise MatrixError(
+                "this is a directory", place=str(path), hint="name the file, as in --matrix matrix.yaml"
+            )
+        if not stat.S_ISREG(mode):
+            raise MatrixError(
+                "this is not a regular file", place=str(path), hint="write the matrix to a file"
+            )
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        near = _siblings(path)
+        raise MatrixError("there is no such file", place=str(path), hint=near) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise MatrixError(
+            f"cannot be read: {reason}", place=str(path), hint="check the name and its permissions"
+        ) from None
+    if len(data) > MAX_BYTES:
+        raise wrong(
+            str(path), START, "the file is larger than 1 MiB", "write combinations as axes, not as rows"
+        )
+    return data
+
+
+def _siblings(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        names = []
+    near = get_close_matches(path.name, names, n=1)
+    return f"did you mean {str(path.parent / near[0])!r}?" if near else "name a matrix with --matrix FILE"
+
+
+def _decode(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8", "replace")
+        mark = Mark(line=before.count("\n") + 1, column=len(before) - (before.rfind("\n") + 1) + 1)
+        cause = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        raise wrong(path, mark, cause, "save the file as UTF-8") from None
+
+
+# ------------------------------------------------------------------------------- tree and values
+
+
+def plain(node: Node) -> Any:
+    """What pydantic checks. A scalar that is neither string, bool nor null stays a node, which
+    no type accepts: a number would have lost how it was written."""
+    if isinstance(node, Mapping):
+        return {key: plain(value) for key, (_, value) in node.entries.items()}
+    if isinstance(node, Sequence):
+        return tuple(plain(item) for item in node.items)
+    if node.kind == "boolean" and node.text.lower() in {"true", "false"}:
+        return node.text.lower() == "true"
+    return {"string": node.text, "null": None}.get(node.kind, node)
+
+
+def _matrix(checked: schema.MatrixFile, root: Node, path: str) -> Matrix:
+    rows = zip(checked.get("include", ()), _items(root, "include"), strict=True)
+    excluded = zip(checked.get("exclude", ()), _items(root, "exclude"), strict=True)
+    chosen = zip(checked.get("select", ()), _items(root, "select"), strict=True)
+    axes: dict[str, Any] = {**checked.get("axes", {})}
+    _, written = at(root, ("axes",))
+    order = [name for name in written.entries if name in axes] if isinstance(written, Mapping) else []
+    return Matrix(
+        path=path,
+        defaults=_fields(checked.get("defaults", {})),
+        axes=tuple(
+            Axis(field=name, values=tuple(map(_value, axes[name])), mark=at(root, ("axes", name))[0])
+            for name in order
+        ),
+        include=tuple(Row(id=row["id"], fields=_fields(row), mark=node.mark) for row, node in rows),
+        exclude=tuple(Exclusion(fields=_fields(fields), mark=node.mark) for fields, node in excluded),
+        patterns=tuple(Pattern(text=text, mark=node.mark) for text, node in chosen),
+        publish=_publish(checked.get("publish", {})),
+    )
+
+
+def _publish(checked: schema.PublishFields) -> Publish:
+    given: dict[str, Any] = {**checked}
+    return Publish(**given)
+
+
+def _items(root: Node, key: str) -> list[Node]:
+    assert isinstance(root, Mapping)
+    node = root.entries[key][1] if key in root.entries else None
+    return node.items if isinstance(node, Sequence) else []
+
+
+def _fields(checked: Any) -> Fields:
+    return tuple((name, _value(value)) for name, value in checked.items() if name != "id")
+
+
+def _value(checked: Any) -> Value:
+    value: Value = Mpi(**checked) if isinstance(checked, dict) else checked
+    return value
+
+
+# ------------------------------------------------------------------- what one row alone cannot show
+
+
+def _refuse_double(matrix: Matrix) -> None:
+    """Ids of ``include``, and values of an axis: either would give one row twice."""
+    first: dict[str, Mark] = {}
+    for row in matrix.include:
+        if row.id in first:
+            cause = f"duplicate row id {short(row.id)}, first on line {first[row.id].line}"
+            raise wrong(
+                matrix.path, row.mark, cause, f"rename one of lines {first[row.id].line} and {row.mark.line}"
+            )
+        first[row.id] = row.mark
+    for axis in matrix.axes:
+        seen: set[Value] = set()
+        for value in axis.values:
+            if value in seen:
+                cause = f"the axis {axis.field!r} has the value {_written(value)} twice"
+                raise wrong(matrix.path, axis.mark, cause, "remove one of them")
+            seen.add(value)
+
+
+def _written(value: Value) -> str:
+    if isinstance(value, Mpi):
+        return f"{value.flavour} {value.version}"
+    return short(", ".join(value) if isinstance(value, tuple) else "null" if value is None else str(value))
+
+
+def _refuse_incomplete(matrix: Matrix) -> None:
+    shared = {name for name, _ in matrix.defaults}
+    for row in matrix.include:
+        _require(matrix, shared | {name for name, _ in row.fields}, f"row {row.id!r} has", row.mark)
+    if matrix.axes:
+        _require(
+            matrix,
+            shared | {axis.field for axis in matrix.axes},
+            "rows of the axes have",
+            matrix.axes[0].mark,
+        )
+    elif matrix.exclude:
+        hint = (
+            "remove 'exclude': it drops combinations of 'axes', and rows of 'include' are written one by one"
+        )
+        raise wrong(matrix.path, matrix.exclude[0].mark, "'exclude' without 'axes' excludes nothing", hint)
+    elif not matrix.include:
+        raise wrong(matrix.path, START, "the matrix has no rows", f"add include: {HOW['include']}")
+
+
+def _require(matrix: Matrix, given: Iterable[str], who: str, mark: Mark) -> None:
+    for name in schema.REQUIRED:
+        if name not in given:
+            hint = f"add {name}: {HOW[name]} to the row, or to 'defaults' for all rows"
+            raise wrong(matrix.path, mark, f"{who} no {name!r}", hint)

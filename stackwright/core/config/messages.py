@@ -1,0 +1,177 @@
+"""What pydantic found in a matrix, in the user's words: the place, the cause, and the nearest right value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+from typing import get_args, get_type_hints
+
+from pydantic import ValidationError
+
+from stackwright.core.config import schema, unsupported
+from stackwright.core.config.yaml_tree import Mapping, Node, Scalar, at, short, wrong
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.matrix import Mark
+
+TOP = tuple(get_type_hints(schema.MatrixFile))
+FIELDS = tuple(get_type_hints(schema.RowFields))
+CLOSED = {
+    "mpi": tuple(get_type_hints(schema.MpiFields)),
+    "publish": tuple(get_type_hints(schema.PublishFields)),
+}
+"""Mappings with keys of their own."""
+
+CHOICES = {
+    "provider": get_args(get_type_hints(schema.RowFields)["provider"]),
+    "os": get_args(get_type_hints(schema.RowFields)["os"]),
+    "flavour": get_args(get_type_hints(schema.RowFields)["flavour"]),
+    "mpi.flavour": get_args(get_type_hints(schema.MpiFields)["flavour"]),
+    "require": get_args(schema.RequiredTier),
+}
+"""The closed sets. Keys inside ``mpi`` are written with a dot here and below."""
+
+NOTATIONS = {
+    **{("mpi.version" if name == "version" else name): found for name, found in schema.NOTATIONS.items()},
+    **schema.TEMPLATES,
+}
+
+HOW = {
+    **{name: f'"{notation.example}"' for name, notation in NOTATIONS.items()},
+    **{name: choices[0] for name, choices in CHOICES.items()},
+    "defaults": '{python: "3.13"}',
+    "axes": '{torch: ["2.6.0", "2.8.0"]}',
+    "include": '[{id: cuda12-torch, torch: "2.6.0"}]',
+    "exclude": '[{torch: "2.6.0", python: "3.13"}]',
+    "select": "[cuda12-torch]",
+    "mpi": '{flavour: openmpi, version: "5.0"}',
+    "gpu_arch": '["8.0", "9.0"]',
+    "test_on_gpu": "true",
+    "publish": '{moving: ["{row}"]}',
+    "require": "[static, link, built, collective]",
+    "tags": '["{row}-{date}"]',
+    "moving": '["{row}"]',
+}
+"""How the value of each key is written."""
+
+EXPECTED = {
+    "string_type": "a string",
+    "literal_error": "a string",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+}
+"""What was asked for, by pydantic's type of problem."""
+
+Loc = tuple[int | str, ...]
+
+
+def explain(error: ValidationError, root: Node, path: str) -> MatrixError:
+    """The problem that stands first in the file. What is missing comes last: a key that was
+    misspelt is both unknown and missing, and a list whose first entry is wrong counts as too short."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    placed = [(place(problem["type"], problem["loc"], root), problem) for problem in found]
+    mark, first = min(
+        placed, key=lambda pair: (pair[1]["type"] in {"missing", "too_short"}, pair[0].line, pair[0].column)
+    )
+    _, node = at(root, first["loc"])
+    cause, hint = _words(first["type"], first["loc"], node)
+    return wrong(path, mark, cause, hint)
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """A question with the nearest of ``known``, or nothing. difflib takes 20 µs a word: there is a limit."""
+    found = get_close_matches(word[:64], list(islice(known, 10_000)), n=1)
+    return f"did you mean {found[0]!r}?" if found else ""
+
+
+def place(kind: str, loc: Loc, root: Node) -> Mark:
+    if kind == "extra_forbidden":
+        _, parent = at(root, loc[:-1])
+        assert isinstance(parent, Mapping)
+        return parent.entries[str(loc[-1])][0].mark
+    return at(root, loc)[0]
+
+
+def _words(kind: str, loc: Loc, node: Node) -> tuple[str, str]:
+    keys = [step for step in loc if isinstance(step, str)]
+    key = ".".join(keys[-2:]) if keys[-2:-1] == ["mpi"] else keys[-1] if keys else ""
+    if kind == "extra_forbidden":
+        return _unknown_key(keys[-1], keys[:-1])
+    if kind == "missing":
+        return f"{key!r} is missing here", f"add {keys[-1]}: {HOW[key]}"
+    if kind == "too_short":
+        return f"{key!r} is an empty list", f"give at least one value, or leave {key!r} out"
+    if kind == "too_long":
+        return f"{key!r} has more than {schema.MAX_PATTERNS} entries", "one glob takes many rows: '*cuda12*'"
+    if isinstance(node, Scalar) and node.kind == "string" and kind in {"notation", "literal_error"}:
+        return _wrong_value(key, node.text)
+    return _wrong_type(kind, key, loc, node)
+
+
+def _wrong_value(key: str, text: str) -> tuple[str, str]:
+    entry = unsupported.value(key.partition(".")[0], text)
+    if entry:
+        return f"{short(text)} is not supported for {key!r}: {entry.why}", entry.instead
+    return f"{short(text)} is not a value for {key!r}", _right_value(key, text)
+
+
+def _unknown_key(key: str, parents: list[str]) -> tuple[str, str]:
+    cause = f"unknown key {short(key)}"
+    if key == "<<":
+        return "merge keys ('<<') are not supported", "write values that rows share under 'defaults'"
+    if not parents:
+        if key in FIELDS:
+            return f"{cause} at the top", f"put it under 'defaults', as in defaults: {{{key}: {HOW[key]}}}"
+        return cause, near(key, TOP) or f"the keys at the top are {', '.join(TOP)}"
+    if parents[-1] in CLOSED:
+        inside = CLOSED[parents[-1]]
+        return f"{cause} in {parents[-1]!r}", near(key, inside) or f"write {parents[-1]}: {HOW[parents[-1]]}"
+    return _unknown_field(key, parents, cause)
+
+
+def _unknown_field(key: str, parents: list[str], cause: str) -> tuple[str, str]:
+    if key == "id":
+        return f"{cause} in {parents[0]!r}", "only rows of 'include' have an id"
+    entry = unsupported.name(key)
+    if entry:
+        return f"there is no field {short(key)}: {entry.why}", entry.instead
+    known = (*FIELDS, "id") if parents[0] == "include" else FIELDS
+    return f"{cause} in {parents[0]!r}", near(key, known) or f"the fields are {', '.join(known)}"
+
+
+def _wrong_type(kind: str, key: str, loc: Loc, node: Node) -> tuple[str, str]:
+    if not key:
+        return f"a matrix is a mapping, not {_seen(node)}", f"its keys are {', '.join(TOP)}"
+    where = f"an entry of {key!r}" if isinstance(loc[-1], int) else repr(key)
+    return f"{where} must be {EXPECTED[kind]}, not {_seen(node)}", _right_type(kind, key, loc, node)
+
+
+def _seen(node: Node) -> str:
+    if isinstance(node, Scalar):
+        quoted = short(node.text) if node.kind == "string" else node.text
+        return "empty" if node.kind == "null" else f"the {node.kind} {quoted}"
+    return "a mapping" if isinstance(node, Mapping) else "a list"
+
+
+def _right_type(kind: str, key: str, loc: Loc, node: Node) -> str:
+    """YAML reads ``3.10`` without quotes as the number 3.1: the hint shows it as it was written."""
+    if kind == "string_type":
+        notation = NOTATIONS[key]
+        if isinstance(node, Scalar) and notation.accepts(node.text):
+            return f'write "{node.text}" in quotes'
+        return f'write a string, as in "{notation.example}"'
+    if kind == "literal_error":
+        return f"write one of {', '.join(CHOICES[key])}"
+    name = key.rpartition(".")[2]
+    if len(loc) > 1 and loc[0] == "axes":
+        return f"write {name}: [{HOW[key]}]"
+    return f"write {name}: {HOW[key]}"
+
+
+def _right_value(key: str, text: str) -> str:
+    if key in CHOICES:
+        return near(text, CHOICES[key]) or f"write one of {', '.join(CHOICES[key])}"
+    notation = NOTATIONS[key]
+    bare = text[:64].strip().strip("v=~^<>;`'\"")
+    return f'did you mean "{bare}"?' if notation.accepts(bare) else f'write it as in "{notation.example}"'

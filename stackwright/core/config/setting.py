@@ -1,0 +1,104 @@
+"""``--set FIELD=VALUE``: a row with some of its values changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from stackwright.core.config import unsupported
+from stackwright.core.config.messages import near as suggestion
+from stackwright.core.config.schema import RowFields
+from stackwright.core.errors import UsageError
+from stackwright.core.facts import distributions
+from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.rules.hosts import EXTRA_RULES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A row with the changes of --set. ``chosen`` are the fields that were set; ``extras`` are no fields."""
+
+    cell: Cell
+    chosen: frozenset[str] = frozenset()
+    extras: tuple[tuple[str, str], ...] = ()
+
+
+def question(row: Cell, settings: Sequence[str]) -> Question:
+    """Read FIELD=VALUE. UsageError where a field is unknown or a value has another notation."""
+    values: dict[str, Any] = {}
+    extras: dict[str, str] = {}
+    subjects = [rule.subject for rule in EXTRA_RULES]
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise UsageError(f"--set {setting!r} has no '='", hint="write it as in --set cuda=13.0")
+        if name in values or name in extras:
+            raise UsageError(f"--set {setting!r}: {name} is set twice", hint="a field has one value")
+        if name in subjects:
+            extras[name] = _version(setting, text)
+        elif name in FIELDS:
+            values[name] = text
+        else:
+            raise _unknown_field(setting, name)
+    if re.fullmatch(r"[0-9]{1,3}", values.get("cuda", ""), re.ASCII):  # CUDA 13, as people say it
+        values["cuda"] = (
+            row.cuda if (row.cuda or "").startswith(f"{values['cuda']}.") else f"{values['cuda']}.0"
+        )
+    parsed = {name: _value(name, text, values.get("os", row.os)) for name, text in values.items()}
+    return Question(
+        cell=replace(row, **parsed), chosen=frozenset({*parsed, *extras}), extras=tuple(extras.items())
+    )
+
+
+def _unknown_field(setting: str, name: str) -> UsageError:
+    every = (*FIELDS, *(rule.subject for rule in EXTRA_RULES))
+    entry = unsupported.name(name)
+    if entry:
+        return UsageError(f"--set {setting!r}: there is no field {name!r}: {entry.why}", hint=entry.instead)
+    hint = suggestion(name, every) or f"fields: {', '.join(every)}"
+    return UsageError(f"--set {setting!r}: unknown field {name!r}", hint=hint)
+
+
+FIELDS = tuple(RowFields.__annotations__)
+
+
+def _version(setting: str, text: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}){0,4}", text, re.ASCII):
+        raise UsageError(f"--set {setting!r}: not a version", hint="write it as in --set setuptools=75")
+    return text
+
+
+def _value(name: str, text: str, os: str) -> Any:
+    """The value of a field as the matrix would have it; an empty text leaves the field out."""
+    entry = unsupported.value(name, text)
+    if entry:
+        raise UsageError(f"--set {name}={text} is not supported: {entry.why}", hint=entry.instead)
+    plain: Any = text or None
+    if name == "gpu_arch":
+        plain = tuple(text.split(","))
+    elif name == "mpi":
+        flavour, version = _mpi(text)
+        known = distributions.distribution(os)
+        plain = {"flavour": flavour, "version": version or (getattr(known, flavour, "") if known else "")}
+    elif name == "test_on_gpu":
+        plain = {"true": True, "false": False}.get(text, text)
+    try:
+        checked: Any = ROW.validate_python({name: plain})
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"not written as in {first['ctx']['like']}" if first["type"] == "notation" else first["msg"]
+        raise UsageError(f"--set {name}={text}: {why}", hint="docs/matrix.md has the notation") from None
+    value = checked[name]
+    return Mpi(**value) if isinstance(value, dict) else value
+
+
+def _mpi(text: str) -> tuple[str, str]:
+    found = re.fullmatch(r"([a-z]+) ?(.*)", text, re.ASCII)
+    return (found[1], found[2]) if found else (text, "")
+
+
+ROW: TypeAdapter[RowFields] = TypeAdapter(RowFields)

@@ -1,0 +1,1 @@
+"""Tables of facts: compilers, distributions, wheels, known failures; JSON below `data`."""

@@ -1,0 +1,1 @@
+"""Command lines and manifests that start training."""

@@ -1,0 +1,25 @@
+"""``docker run``: all ranks in one container of one host."""
+
+from __future__ import annotations
+
+from stackwright.core.launch.fabric import BIND_WHY, RANKS_WHY, SHM_WHY
+from stackwright.core.launch.recipe import Line, Option, Site, Target
+
+WHEN = "on one host with Docker: a workstation, or a first try before the cluster"
+
+
+def docker(target: Target, site: Site, command: tuple[str, ...]) -> Line:
+    bind = "-bind-to" if target.mpi.flavour == "mpich" else "--bind-to"
+    options = (
+        Option(
+            ("run", "--rm"), "the container goes when the training ends; what it wrote to /workspace stays"
+        ),
+        Option(("--gpus", "all"), "needs NVIDIA's container toolkit on the host"),
+        Option(("--shm-size", "1g"), SHM_WHY),
+        Option(("--ulimit", "memlock=-1"), "NCCL pins the memory that it sends from"),
+        Option(("-v", ".:/workspace"), "the folder with your program; the image's user has uid 1000"),
+        Option((target.image,), "the image of the row"),
+        Option(("mpirun", "-np", str(site.ranks)), RANKS_WHY),
+        Option((bind, "none"), BIND_WHY),
+    )
+    return Line(program="docker", options=options, command=command, when=WHEN)

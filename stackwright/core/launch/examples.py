@@ -1,0 +1,53 @@
+"""How a row is started over several nodes, for the page: each launcher's recipe, with example numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from stackwright.core.launch import launchers
+from stackwright.core.launch.recipe import Host, Site, mpi_of
+from stackwright.core.resolve.resolve import nccl_code
+from stackwright.records.files import Record
+
+TWO = Site(nodes=2, per_node=4)
+NAMED = Site(hosts=(Host(name="node1", slots=4), Host(name="node2", slots=4)))
+"""The example: two nodes of four GPUs."""
+
+WAYS = (
+    ("Slurm", "slurm", TWO),
+    ("Slurm, with the cluster's own MPI", "slurm", replace(TWO, host_mpi="/opt/mpi")),
+    ("Slurm, with pyxis", "slurm", replace(TWO, pyxis=True)),
+    ("Kubernetes", "kubernetes", TWO),
+    ("mpirun", "mpirun", NAMED),
+    ("horovodrun", "horovodrun", NAMED),
+    ("Docker, on one node", "docker", Site(per_node=4)),
+)
+"""What a reader calls it, the launcher, and the example's nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    name: str
+    when: str
+    text: str
+
+
+def recipes(record: Record, image: str) -> tuple[Recipe, ...]:
+    """Empty where the record does not say which MPI and NCCL the row has."""
+    return tuple(_recipes(record, image))
+
+
+def _recipes(record: Record, image: str) -> Iterator[Recipe]:
+    declared = dict(record.declared)
+    mpi = mpi_of(declared.get("mpi.flavour", ""), declared.get("mpi.version", ""))
+    nccl = declared.get("nccl", "")
+    if mpi is None or not re.fullmatch(r"\d+(\.\d+){2}", nccl, re.ASCII):
+        return
+    target = launchers.Target(
+        row=record.row, mpi=mpi, nccl_code=nccl_code(nccl), image=image, sif=f"{record.row}.sif"
+    )
+    for name, launcher, site in WAYS:
+        made = launchers.LAUNCHERS[launcher].make(target, site, launchers.TRAIN)
+        yield Recipe(name, made.when, launchers.script(made))

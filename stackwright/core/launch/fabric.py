@@ -1,0 +1,77 @@
+"""How the ranks find the way between nodes: the settings of NCCL, UCX and ssh that launchers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from stackwright.core.launch.carried import nccl_route, world
+from stackwright.core.launch.recipe import Proof, Site, Target, Variable
+
+NCCL_NET_SINCE = 21000
+"""NCCL_VERSION_CODE. https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net"""
+
+SSH_WHY = (
+    "how ssh reaches sshd-as-user of the other containers; each makes its host key when it starts, "
+    "so nobody can know it before, and the network between the hosts has to be one that you trust"
+)
+PATH_WHY = "the image's own PATH: ssh would start ranks without it"
+BIND_WHY = "the threads of a rank may use every core: the framework's, the loader's and Horovod's own"
+RANKS_WHY = "how many ranks in all: one per GPU"
+SHM_WHY = "ranks of one node exchange data in /dev/shm, and a container gets 64 MB of it"
+
+
+def ssh_words(site: Site) -> tuple[str, ...]:
+    key = ("-i", site.ssh_key) if site.ssh_key else ()
+    unknown = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
+    return ("-p", str(site.ssh_port), *key, *unknown)
+
+
+def nccl(target: Target, site: Site) -> Iterator[Variable]:
+    """How NCCL finds the way between GPUs of different hosts."""
+    if site.interface:
+        why = "NCCL's ranks find each other on this interface, and what goes over TCP goes here"
+        yield Variable("NCCL_SOCKET_IFNAME", site.interface, why)
+    if site.fabric == "tcp":
+        why = "NCCL over TCP, also where a host has InfiniBand: there launch with --fabric infiniband"
+        yield Variable("NCCL_IB_DISABLE", "1", why)
+        return
+    if target.nccl_code >= NCCL_NET_SINCE:
+        yield Variable(
+            "NCCL_NET", "IB", "fail where InfiniBand is out of reach: by itself NCCL takes TCP then"
+        )
+    if site.hca:
+        yield Variable(
+            "NCCL_IB_HCA", f"={site.hca}", "exactly this device and port; without =, all that begin so"
+        )
+    yield Variable(
+        "NCCL_DEBUG", "INFO", "say at the start which way was taken: NET/IB is the one that is wanted"
+    )
+
+
+def ucx(site: Site) -> Iterator[Variable]:
+    """UCX chooses by itself among what is allowed here."""
+    if site.fabric == "infiniband":
+        yield Variable("UCX_TLS", "rc,sm,self", "MPI by RDMA or shared memory: fail rather than take TCP")
+        device = site.hca
+    else:
+        yield Variable("UCX_TLS", "tcp,sm,self", "MPI by TCP between hosts, by shared memory on one")
+        device = site.interface
+    if device:
+        yield Variable("UCX_NET_DEVICES", device, "the only network device that MPI may use")
+
+
+def uses_ucx(target: Target, site: Site) -> bool:
+    """Debian's MPICH has nothing else (mpichversion: ch4:ucx)."""
+    return target.mpi.flavour == "mpich" or site.fabric == "infiniband"
+
+
+def proofs(site: Site, ranks: str) -> Iterator[Proof]:
+    """What the ranks run before the training; ``ranks`` is their number, for a shell."""
+    yield Proof(name="prove_world", program=_text(world.__file__), words=(ranks, site.fabric))
+    if site.fabric == "infiniband" and (len(site.hosts) or site.nodes) > 1:
+        yield Proof(name="prove_nccl", program=_text(nccl_route.__file__), words=())
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8").strip()

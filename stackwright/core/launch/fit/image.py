@@ -1,0 +1,73 @@
+"""What of an image meets the cluster: its MPI with everything below it, its C library, its CUDA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stackwright.core.facts import distributions
+from stackwright.core.model.row import Mpi, Stack
+
+BELOW: dict[str, tuple[str, str, str]] = {
+    "debian-11": ("4.0.0", "1.10.0", "1.11.0"),
+    "debian-12": ("4.2.2", "1.13.1", "1.17.0"),
+    "debian-13": ("5.0.7", "1.18.1", "2.1.0"),
+}
+"""PMIx, UCX and libfabric of a release: libpmix2, libucx0 and libfabric1 in its package index. A release that
+is not here has ones that were not read."""
+
+LIBRARY = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
+"""Open MPI 4 and 5 have the same name; MPICH's is Debian's name for the library of MPICH's ABI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """``cuda`` is what the frameworks load; ``pmix``, ``ucx``, ``libfabric`` are empty where not known.
+
+    Debian's MPICH is built on UCX alone (mpichversion), so that the other two are not its.
+    """
+
+    row: str
+    mpi: Mpi
+    library: str
+    pmix: str
+    ucx: str
+    libfabric: str
+    glibc: str
+    cuda: str
+    gpu_arch: tuple[str, ...]
+
+    @property
+    def mpi_major(self) -> int:
+        return int(self.mpi.version.split(".")[0])
+
+
+LABELS = {
+    "pmix": ("libpmix2", "libpmix2t64"),
+    "ucx": ("libucx0",),
+    "libfabric": ("libfabric1",),
+    "glibc": ("libc6",),
+}
+"""Each is a label org.stackwright.NAME, and names the distribution's package that it tells the version of."""
+
+
+def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
+    """What of the image meets a cluster, for who looks at it from outside; what is not known has no label."""
+    image = of(stack)
+    mpi = (
+        ("mpi.flavour", image.mpi.flavour),
+        ("mpi.version", image.mpi.version),
+        ("mpi.library", image.library),
+    )
+    values = (*mpi, *((name, getattr(image, name)) for name in LABELS))
+    return tuple((f"org.stackwright.{name}", value) for name, value in values if value)
+
+
+def of(stack: Stack) -> Image:
+    pmix, ucx, libfabric = BELOW.get(stack.os, ("", "", ""))
+    if stack.mpi.flavour == "mpich":
+        pmix = libfabric = ""
+    glibc = next((one.glibc for one in distributions.DISTRIBUTIONS if one.id == stack.os), "")
+    return Image(
+        row=stack.id, mpi=stack.mpi, library=LIBRARY[stack.mpi.flavour], pmix=pmix, ucx=ucx,
+        libfabric=libfabric, glibc=glibc, cuda=stack.cuda_runtime, gpu_arch=stack.gpu_arch,
+    )  # fmt: skip

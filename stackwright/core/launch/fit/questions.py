@@ -1,0 +1,273 @@
+"""What an image will do on a cluster: one question for each thing that meets, answered from both sides.
+
+Pure. An answer that rests on what was read and not run says so in its source.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from stackwright.core.facts import distributions
+from stackwright.core.facts.distributions import as_numbers
+from stackwright.core.launch.fit.image import Image
+from stackwright.core.launch.fit.readers import PATIENCE, Port, Seen
+from stackwright.core.launch.slurm import PMI
+
+Outcome = Literal["works", "falls back to TCP", "doubtful", "fails", "not found"]
+WORST_FIRST: tuple[Outcome, ...] = ("fails", "doubtful", "falls back to TCP", "not found", "works")
+
+PMIX_ACROSS_VERSIONS = 3
+"""PMIx client and server talk across versions since 1.2.5, 2.0.3, 2.1.1 and 3.0.0, and srun tells the first
+number alone. https://github.com/open-mpi/ompi/wiki, "OMPI PMIx Cross Version Matrix"."""
+SLURM_TO_AVOID = ("20.11.0", "20.11.1", "20.11.2")
+"""Open MPI's docs/launching-apps/slurm.rst."""
+ZSTD_SINCE = (4, 14)
+"""Linux reads squashfs that is compressed with zstd since then: commit 87bf54bb43dd."""
+MPICH_ABI = ("mpich", "intel")
+"""Flavours of MPICH's ABI (https://www.mpich.org/abi/)."""
+SYSTEM = ("/", "/usr", "/usr/local")
+OWN_MPI = "own MPI"
+DEVICES = {"hfi": "Omni-Path", "opa": "Omni-Path", "rdmap": "EFA", "efa": "EFA", "cxi": "Slingshot"}
+"""Fabrics that UCX and NCCL of an image do not drive, by how the names of their devices begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """``about`` is the question; ``source`` is where a fact was read that was not seen here."""
+
+    about: str
+    outcome: Outcome
+    why: str
+    todo: str = ""
+    source: str = ""
+
+
+def start(image: Image, seen: Seen) -> Answer:
+    """Whether srun's ranks become one world."""
+    about, wanted = "srun", PMI[image.mpi.flavour]
+    if seen.pmi is None:
+        if wrong := seen.pmi_error or _hung(seen, "srun"):
+            return Answer(about=about, outcome="fails", why=wrong, todo="a node where srun works")
+        todo = "on nodes that you reach by ssh: launch --mpirun; else the cluster's own scheduler"
+        why = "no srun here: no Slurm, or not its login node"
+        return Answer(about=about, outcome="not found", why=why, todo=todo)
+    found = _plugin(image, seen, about, wanted)
+    if found.outcome == "works" and image.mpi.flavour == "openmpi" and seen.slurm in SLURM_TO_AVOID:
+        why = f"the authors of Open MPI advise against Slurm {seen.slurm}"
+        source = "Open MPI, docs/launching-apps/slurm.rst"
+        return Answer(about=about, outcome="doubtful", why=why, todo="ask for a later Slurm", source=source)
+    return found
+
+
+def _hung(seen: Seen, program: str) -> str:
+    return f"{program} did not end within {PATIENCE} s" if program in seen.hung else ""
+
+
+def _plugin(image: Image, seen: Seen, about: str, wanted: str) -> Answer:
+    assert seen.pmi is not None
+    has = ", ".join(seen.pmi) or "none"
+    if wanted not in seen.pmi:
+        why = f"{image.mpi.flavour} needs --mpi={wanted}, and srun has {has}: each rank would be rank 0 of 1"
+        return Answer(about=about, outcome="fails", why=why, todo=_without_pmi(image, seen))
+    if wanted == "pmix" and seen.pmi_error:
+        return Answer(
+            about=about, outcome="fails", why=seen.pmi_error, todo="ask for the library on the nodes"
+        )
+    line = f"launch {image.row} --slurm"
+    if wanted == "pmix" and seen.pmix and max(seen.pmix) < PMIX_ACROSS_VERSIONS:
+        why = f"Slurm's PMIx {max(seen.pmix)} may be too old for PMIx {image.pmix or 'of the image'}"
+        todo = f"{line}: its script proves the world before the training"
+        return Answer(about=about, outcome="doubtful", why=why, todo=todo, source="PMIx Cross Version Matrix")
+    version = f" (PMIx {', '.join(map(str, seen.pmix))})" if wanted == "pmix" and seen.pmix else ""
+    return Answer(about=about, outcome="works", why=f"srun has --mpi={wanted}{version}", todo=line)
+
+
+def _without_pmi(image: Image, seen: Seen) -> str:
+    if seen.mpi and seen.mpi[0] == image.mpi.flavour:
+        return "mpirun of the cluster, before apptainer exec, in an allocation; or ask for the plugin"
+    return "ask for the plugin, or take a row with the other MPI"
+
+
+def container(image: Image, seen: Seen) -> Answer:
+    about = "container"
+    if seen.runtime is None:
+        if seen.pyxis:
+            todo = f"launch {image.row} --slurm --pyxis"
+            return Answer(
+                about=about, outcome="works", why="srun has pyxis, and there is no Apptainer", todo=todo
+            )
+        why = "neither apptainer nor singularity nor pyxis here"
+        return Answer(about=about, outcome="not found", why=why, todo="module avail apptainer singularity")
+    name, version = seen.runtime
+    if seen.kernel and as_numbers(seen.kernel.split("-")[0])[:2] < ZSTD_SINCE:
+        why = f"Linux {seen.kernel} cannot mount a SIF that is compressed with zstd"
+        todo = "unpack it: apptainer build --sandbox FOLDER FILE.sif"
+        source = "Linux commit 87bf54bb43dd"
+        return Answer(about=about, outcome="doubtful", why=why, todo=todo, source=source)
+    if as_numbers(version)[0] < 3 and name.startswith("singularity"):
+        return Answer(
+            about=about, outcome="fails", why=f"{name} {version} knows no SIF", todo="ask for Apptainer"
+        )
+    return Answer(about=about, outcome="works", why=f"{name} {version}")
+
+
+def own_mpi(image: Image, seen: Seen) -> Answer:
+    """Whether the cluster's own MPI can be bound in, for a fabric that the image's does not know."""
+    about = OWN_MPI
+    without = "start by srun, without --host-mpi"
+    if seen.mpi is None and seen.other_mpi:
+        why = f"mpirun here says {seen.other_mpi!r}, which is no MPI whose ABI is known"
+        return Answer(about=about, outcome="doubtful", why=why, todo=without)
+    if seen.mpi is None:
+        why, todo = _hung(seen, "mpirun") or "no mpirun here", "module load it, and ask again"
+        return Answer(about=about, outcome="not found", why=why, todo=todo)
+    flavour, version = seen.mpi
+    named = f"{flavour} {version} here, {image.mpi.flavour} {image.mpi.version} in the image"
+    if refusal := _other_abi(image, flavour, version) or _later_glibc(image, seen):
+        return Answer(about=about, outcome="fails", why=f"{named}: {refusal}", todo=without)
+    if doubt := _doubt(image, seen, flavour, version):
+        return Answer(
+            about=about, outcome="doubtful", why=f"{named}: {doubt[0]}", todo=without, source=doubt[1]
+        )
+    todo = f"launch {image.row} --slurm --host-mpi {shlex.quote(seen.prefix or 'FOLDER')}"
+    if seen.pml and not {"ucx", "cm"} & set(seen.pml):
+        why = f"{named}: the same ABI, but built without UCX and libfabric"
+        return Answer(about=about, outcome="falls back to TCP", why=why, todo=without)
+    return Answer(about=about, outcome="works", why=f"{named}: the same ABI", todo=todo)
+
+
+def _other_abi(image: Image, flavour: str, version: str) -> str:
+    if (flavour in MPICH_ABI) != (image.mpi.flavour in MPICH_ABI):
+        return "another ABI"
+    if flavour == "openmpi" and as_numbers(version)[0] < image.mpi_major:
+        return "an earlier release does not serve a program of a later one"
+    return ""
+
+
+def _later_glibc(image: Image, seen: Seen) -> str:
+    if seen.glibc and image.glibc and as_numbers(seen.glibc) > as_numbers(image.glibc):
+        return f"its libraries may ask for glibc {seen.glibc}, and the image has {image.glibc}"
+    return ""
+
+
+def _doubt(image: Image, seen: Seen, flavour: str, version: str) -> tuple[str, str] | None:
+    """What speaks against it, and where that was read."""
+    if seen.prefix in SYSTEM:
+        return f"it lies in {seen.prefix}, which cannot be bound over that of the image", ""
+    if flavour == "openmpi" and as_numbers(version)[0] > image.mpi_major:
+        source = "Open MPI, docs/building-apps/abi-compatibility.rst; open-mpi/ompi #13253 (libmpi_cxx)"
+        return "the ABI is kept for C, and the C++ bindings are gone in 5", source
+    if flavour in MPICH_ABI:
+        said = f"the same ABI, but the image asks for {image.library}, and the cluster has libmpi.so.12"
+        return f"{said}: it takes a link of that name", "https://www.mpich.org/abi/"
+    return None
+
+
+def fabric(image: Image, seen: Seen) -> Answer:
+    about, todo = "fabric", "ask on a compute node: srun ibv_devinfo"
+    if seen.ports is None:
+        why = _hung(seen, "ibv_devinfo") or "no ibv_devinfo here; a login node may have none"
+        return Answer(about=about, outcome="not found", why=why, todo=todo)
+    other = next((name for port in seen.ports if (name := _other_fabric(port))), None)
+    if other:
+        why = f"{other} is not driven by the image's UCX and NCCL: they take TCP"
+        todo = "the cluster's own MPI bound in (--host-mpi), and NCCL's plugin for it"
+        return Answer(about=about, outcome="falls back to TCP", why=why, todo=todo)
+    active = tuple(port for port in seen.ports if port.active)
+    if not active:
+        why = "no port is active" if seen.ports else "no device for RDMA"
+        return Answer(about=about, outcome="falls back to TCP", why=f"{why} on this node", todo=todo)
+    infiniband = tuple(port for port in active if port.link == "InfiniBand")
+    port, *others = infiniband or active
+    kind = "InfiniBand" if infiniband else "RoCE"
+    more = f", and {len(others)} more" if others else ""
+    why = f"{kind} on {port.device}, port {port.number}{more}, by libibverbs and UCX {image.ucx}".rstrip()
+    alone = f" --hca {port.device}:{port.number}" if not others and len(active) > 1 else ""
+    todo = f"launch … --fabric infiniband{alone}: fails where TCP would be taken"
+    return Answer(about=about, outcome="works", why=why, todo=todo)
+
+
+def _other_fabric(port: Port) -> str | None:
+    return next((name for begin, name in DEVICES.items() if port.device.startswith(begin)), None)
+
+
+def driver(image: Image, seen: Seen) -> Answer:
+    about, todo = "driver", "ask on a compute node: srun --gpus=1 nvidia-smi"
+    if seen.driver is None:
+        why = _hung(seen, "nvidia-smi") or "no answer of nvidia-smi here; a login node may have no GPU"
+        return Answer(about=about, outcome="not found", why=why, todo=todo)
+    major = image.cuda.split(".")[0]
+    least = dict(distributions.DRIVER_FLOOR).get(major)
+    if least is None:
+        return Answer(about=about, outcome="doubtful", why=f"no lowest driver is known for CUDA {major}")
+    if as_numbers(seen.driver)[0] < least:
+        why = f"CUDA {image.cuda} needs a driver of release {least} or later, and this is {seen.driver}"
+        todo = "a row of an earlier CUDA, or a later driver"
+        return Answer(
+            about=about, outcome="fails", why=why, todo=todo, source=distributions.NVIDIA_COMPAT.source
+        )
+    return Answer(about=about, outcome="works", why=f"driver {seen.driver}, CUDA {image.cuda}")
+
+
+def device(image: Image, seen: Seen) -> Answer:
+    """SASS runs on a device of the same major and of the same or a later minor capability."""
+    about = "GPU"
+    if not seen.capabilities:
+        return Answer(
+            about=about, outcome="not found", why="nvidia-smi does not say which capability the GPUs have"
+        )
+    built = [as_numbers(arch) for arch in image.gpu_arch]
+    for capability in seen.capabilities:
+        major, minor = as_numbers(capability)[:2]
+        if built and not any(one[0] == major and one[1] <= minor for one in built):
+            why = f"the row's kernels ({', '.join(image.gpu_arch)}) do not run on capability {capability}"
+            return Answer(
+                about=about, outcome="fails", why=why, todo=f"gpu_arch: [{capability}] in the matrix"
+            )
+    return Answer(about=about, outcome="works", why=f"capability {', '.join(seen.capabilities)}")
+
+
+QUESTIONS: tuple[Callable[[Image, Seen], Answer], ...] = (start, container, driver, device, fabric, own_mpi)
+OPTIONAL = (OWN_MPI,)
+"""Answers that do not decide whether a row fits: there is another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A row on this cluster. ``fits``: nothing that it cannot do without fails."""
+
+    image: Image
+    answers: tuple[Answer, ...]
+
+    @property
+    def needed(self) -> tuple[Answer, ...]:
+        return tuple(answer for answer in self.answers if answer.about not in OPTIONAL)
+
+    @property
+    def fits(self) -> bool:
+        return not any(answer.outcome == "fails" for answer in self.needed)
+
+    @property
+    def verdict(self) -> str:
+        """In words, with what it rests on."""
+        told = sum(answer.outcome != "not found" for answer in self.needed)
+        if not self.fits:
+            return f"no row fits; {self.image.row} is the nearest"
+        if told == 0:
+            return "nothing of a cluster is found here, so that no row can be preferred"
+        rest = "" if told == len(self.needed) else f", as far as {told} of {len(self.needed)} answers tell"
+        return f"{self.image.row} fits best{rest}"
+
+
+def judge(images: Iterable[Image], seen: Seen) -> tuple[Judged, ...]:
+    """The row that fits best comes first: fewest failures, doubts and fallbacks, and then the latest CUDA."""
+    judged = (Judged(image, tuple(ask(image, seen) for ask in QUESTIONS)) for image in images)
+    return tuple(sorted(judged, key=_order))
+
+
+def _order(one: Judged) -> tuple[object, ...]:
+    counts = tuple(sum(answer.outcome == outcome for answer in one.needed) for outcome in WORST_FIRST)
+    return (not one.fits, *counts[:-1], tuple(-part for part in as_numbers(one.image.cuda)), one.image.row)

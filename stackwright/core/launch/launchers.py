@@ -1,0 +1,68 @@
+"""What starts training of one image over several ranks, with the reason of each setting.
+
+Pure. What a launcher's recipe consists of is a tuple of settings, so that no word of it is unexplained;
+a launcher is one module with one function, and a line in LAUNCHERS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stackwright.core.errors import UsageError
+from stackwright.core.launch.docker import docker
+from stackwright.core.launch.horovodrun import horovodrun
+from stackwright.core.launch.kubernetes import kubernetes
+from stackwright.core.launch.mpirun import mpirun
+from stackwright.core.launch.options import MOST_RANKS, hosts, site, suits
+from stackwright.core.launch.recipe import (
+    FABRICS,
+    SSH_PORT,
+    TRAIN,
+    Launch,
+    Line,
+    Site,
+    Target,
+    document,
+    script,
+)
+from stackwright.core.launch.slurm import slurm
+
+__all__ = [
+    "FABRICS", "LAUNCHERS", "MOST_RANKS", "SSH_PORT", "TRAIN", "Launch", "Line", "Site", "Target", "chosen",
+    "document", "hosts", "script", "site", "suits",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """``makes`` is the word of its help; ``reads`` the options that mean something to it."""
+
+    make: Callable[[Target, Site, tuple[str, ...]], Launch]
+    makes: str
+    reads: frozenset[str]
+
+
+_FABRIC = ("interface", "fabric", "hca")
+_BY_SSH = frozenset(("hosts", "ssh-port", "ssh-key", *_FABRIC))
+
+LAUNCHERS: dict[str, Launcher] = {
+    "mpirun": Launcher(mpirun, "the line of mpirun", _BY_SSH),
+    "horovodrun": Launcher(horovodrun, "the line of horovodrun", _BY_SSH),
+    "docker": Launcher(docker, "the line of docker run, on one host", frozenset(("per-node",))),
+    "slurm": Launcher(
+        slurm, "a script for sbatch", frozenset(("nodes", "per-node", "host-mpi", "pyxis", *_FABRIC))
+    ),
+    "kubernetes": Launcher(
+        kubernetes, "an MPIJob for the MPI Operator", frozenset(("nodes", "per-node", *_FABRIC))
+    ),
+}
+"""By the name of the option that asks for it."""
+
+
+def chosen(asked: Sequence[str]) -> str:
+    """The one launcher that was asked for."""
+    names = " or ".join(f"--{name}" for name in LAUNCHERS)
+    if len(asked) != 1:
+        raise UsageError(f"{len(asked)} launchers are named, and one is needed", hint=f"add {names}")
+    return asked[0]

@@ -1,0 +1,121 @@
+"""``mpirun`` in the first of several containers; it starts the others' ranks over ssh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from stackwright.core.launch.fabric import (
+    BIND_WHY,
+    PATH_WHY,
+    RANKS_WHY,
+    SSH_WHY,
+    nccl,
+    proofs,
+    ssh_words,
+    ucx,
+)
+from stackwright.core.launch.recipe import Line, Option, Site, Target, Variable
+
+WHEN = "where you start the containers of each node yourself, with Docker and without a scheduler"
+
+
+def mpirun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
+    made = {"openmpi": openmpi, "mpich": mpich}[target.mpi.flavour](target, site, command)
+    return proven(made, site)
+
+
+def proven(line: Line, site: Site) -> Line:
+    """With its proofs where the site has a fabric that they can miss: else it stays one line."""
+    return line if site.fabric == "tcp" else replace(line, proofs=tuple(proofs(site, str(site.ranks))))
+
+
+def counted(site: Site, hosts_option: str) -> tuple[Option, ...]:
+    return (
+        Option(("-np", str(site.ranks)), RANKS_WHY),
+        Option((hosts_option, site.host_list), "how many of them on which host"),
+    )
+
+
+def openmpi(target: Target, site: Site, command: tuple[str, ...]) -> Line:
+    """Open MPI 5 leaves the start of ranks to PRRTE, whose parameters have other names.
+
+    The names are those that ompi_info and prte_info of Debian's 4.1.4 and 5.0.7 print.
+    """
+    options = (*counted(site, "-H"), *openmpi_options(target, site))
+    return Line(program="mpirun", options=options, command=command, when=WHEN, before=before(target, site))
+
+
+def openmpi_options(target: Target, site: Site) -> tuple[Option, ...]:
+    """All but the ranks and where they are."""
+    modern = target.mpi_major >= 5
+    variables = (*nccl(target, site), *(ucx(site) if site.fabric == "infiniband" else ()))
+    return (
+        Option(("--bind-to", "none"), BIND_WHY),
+        Option(("--mca", "plm_ssh_args" if modern else "plm_rsh_args", " ".join(ssh_words(site))), SSH_WHY),
+        *_openmpi_way(site, modern=modern),
+        Option(("-x", "PATH"), PATH_WHY),
+        *(Option(("-x", f"{one.name}={one.value}"), one.why) for one in variables),
+    )
+
+
+def _openmpi_way(site: Site, *, modern: bool) -> Iterator[Option]:
+    if site.interface:
+        own = ("--prtemca", "prte_if_include") if modern else ("--mca", "oob_tcp_if_include")
+        yield Option((*own, site.interface), "mpirun and its daemons speak to each other on this interface")
+    for name, value, why in openmpi_transport(site, modern=modern):
+        yield Option(("--mca", name, value), why)
+
+
+def openmpi_transport(site: Site, *, modern: bool) -> Iterator[tuple[str, str, str]]:
+    """Parameters of Open MPI that choose the way between ranks: name, value, reason."""
+    if site.fabric == "infiniband":
+        why = "MPI over UCX: Debian's openmpi-mca-params.conf forbids it, and TCP would be taken in silence"
+        yield "pml", "ucx", why
+        return
+    memory = "sm" if modern else "vader"
+    yield "pml", "ob1", "MPI over the transports that btl names, and not over UCX"
+    yield "btl", f"self,{memory},tcp", "TCP between hosts, shared memory on one"
+    if site.interface:
+        why = "else MPI tries every interface, and hangs on a bridge that has the same address on each host"
+        yield "btl_tcp_if_include", site.interface, why
+
+
+def mpich(target: Target, site: Site, command: tuple[str, ...]) -> Line:
+    """Hydra reads ssh's options from a variable only."""
+    interface = (
+        (Option(("-iface", site.interface), "mpirun and its proxies speak to each other on this interface"),)
+        if site.interface
+        else ()
+    )
+    options = (*counted(site, "-hosts"), *mpich_options(target, site, interface))
+    return Line(
+        program="mpirun", variables=(mpich_ssh(site),), options=options, command=command,
+        when=WHEN, before=before(target, site),
+    )  # fmt: skip
+
+
+def mpich_ssh(site: Site) -> Variable:
+    return Variable("HYDRA_LAUNCHER_EXTRA_ARGS", " ".join(ssh_words(site)), SSH_WHY)
+
+
+def mpich_options(target: Target, site: Site, interface: tuple[Option, ...] = ()) -> tuple[Option, ...]:
+    variables = (*ucx(site), *nccl(target, site))
+    return (
+        Option(("-bind-to", "none"), BIND_WHY),
+        *interface,
+        Option(("-genvall",), PATH_WHY),
+        *(Option(("-genv", one.name, one.value), one.why) for one in variables),
+    )
+
+
+def before(target: Target, site: Site) -> tuple[str, ...]:
+    """How the containers are started that the line connects."""
+    fabric = "--device /dev/infiniband --ulimit memlock=-1 " if site.fabric == "infiniband" else ""
+    return (
+        "First, on each host, beside your program, with the keys of this job in ./keys, owned by uid 1000:",
+        f"  docker run -d --name job --network host --gpus all --shm-size 1g {fabric}"
+        "-v .:/workspace -v ./keys:/keys:ro -e AUTHORIZED_KEYS=/keys/id_ed25519.pub "
+        f"{target.image} sshd-as-user {site.ssh_port}",
+        "Then on the first one, in its container (docker exec -it job bash):",
+    )

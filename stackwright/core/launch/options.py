@@ -1,0 +1,86 @@
+"""What a person wrote about the nodes, read with one notation each; all else is a UsageError."""
+
+from __future__ import annotations
+
+import re
+
+from stackwright.core.errors import UsageError
+from stackwright.core.launch.recipe import SSH_PORT, Fabric, Host, Site
+
+MOST_RANKS = 4096
+
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(
+    rf"(?P<name>(?=.{{1,253}}(:|\Z)){_LABEL}(\.{_LABEL})*)(:(?P<slots>[0-9]{{1,4}}))?", re.ASCII
+)
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
+"""IFNAMSIZ of Linux is 16, with the final zero."""
+_HCA = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}:[0-9]{1,3}", re.ASCII)
+_KEY = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~-]{0,254}", re.ASCII)
+"""Open MPI and horovodrun hand this to ssh without quotes."""
+_FOLDER = re.compile(r"(/[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,100}){1,20}", re.ASCII)
+"""Apptainer reads ":" and "," in a bind as its own."""
+
+
+def hosts(text: str) -> tuple[Host, ...]:
+    """Read ``a:2,b:2``; a host without a number gets one rank. UsageError where it has another notation."""
+    found = tuple(_host(part) for part in text.split(","))
+    names = [host.name.lower() for host in found]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double:
+        raise UsageError(f"--hosts names {double} twice", hint="give each host once, with all its ranks")
+    if sum(host.slots for host in found) > MOST_RANKS:
+        raise UsageError(f"--hosts asks for more than {MOST_RANKS} ranks", hint="use the cluster's scheduler")
+    return found
+
+
+def _host(text: str) -> Host:
+    match = _HOST.fullmatch(text)
+    if not match or (match["slots"] and int(match["slots"]) == 0):
+        cause = f"--hosts: {text!r} is not a host name with a number of ranks"
+        raise UsageError(cause, hint="write it as in --hosts node1:4,node2:4")
+    return Host(name=match["name"], slots=int(match["slots"] or 1))
+
+
+def site(
+    *,
+    hosts_text: str | None = None,
+    nodes: int = 1,
+    per_node: int = 1,
+    interface: str | None = None,
+    fabric: Fabric = "tcp",
+    hca: str | None = None,
+    ssh_port: int = SSH_PORT,
+    ssh_key: str | None = None,
+    host_mpi: str | None = None,
+    pyxis: bool = False,
+) -> Site:
+    """The site that the options describe; UsageError for the first that is wrong."""
+    notations: tuple[tuple[str, str | None, re.Pattern[str], str, str], ...] = (
+        ("--interface", interface, _INTERFACE, "a network interface", "--interface eth0"),
+        ("--hca", hca, _HCA, "a device of InfiniBand with its port", "--hca mlx5_0:1"),
+        ("--ssh-key", ssh_key, _KEY, "a path of letters, digits and _ . / ~ -", "--ssh-key /keys/id_ed25519"),
+        ("--host-mpi", host_mpi, _FOLDER, "a folder from the root on", "--host-mpi /opt/openmpi-5.0.7"),
+    )
+    for option, value, notation, what, example in notations:
+        if value is not None and not notation.fullmatch(value):
+            raise UsageError(f"{option}: {value!r} is not {what}", hint=f"write it as in {example}")
+    if hca and fabric != "infiniband":
+        raise UsageError("--hca is about InfiniBand", hint="add --fabric infiniband")
+    if host_mpi and pyxis:
+        raise UsageError("--host-mpi is about Apptainer, and --pyxis is another way", hint="leave one out")
+    return Site(
+        hosts=hosts(hosts_text) if hosts_text is not None else (), nodes=nodes, per_node=per_node,
+        interface=interface, fabric=fabric, hca=hca, ssh_port=ssh_port, ssh_key=ssh_key,
+        host_mpi=host_mpi, pyxis=pyxis,
+    )  # fmt: skip
+
+
+def suits(launcher: str, reads: frozenset[str], given: set[str]) -> None:
+    """UsageError where an option is missing that the launcher cannot do without, or means nothing to it."""
+    foreign = sorted(given - reads)
+    if foreign:
+        options = ", ".join(f"--{name}" for name in sorted(reads))
+        raise UsageError(f"--{foreign[0]} means nothing to --{launcher}", hint=f"it reads {options}")
+    if "hosts" in reads and "hosts" not in given:
+        raise UsageError(f"--{launcher} needs --hosts", hint="write it as in --hosts node1:4,node2:4")

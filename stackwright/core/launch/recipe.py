@@ -1,0 +1,282 @@
+"""What a recipe consists of: settings, each with its reason, and the line, script or manifest of them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import yaml
+
+from stackwright.core.model.row import Mpi, Stack
+
+Fabric = Literal["tcp", "infiniband"]
+FABRICS: tuple[str, ...] = get_args(Fabric)
+
+SSH_PORT = 2222
+"""Where sshd-as-user listens unless it is told otherwise."""
+
+TRAIN = ("python", "train.py")
+"""What each rank runs unless it is told otherwise."""
+
+
+def mpi_of(flavour: str, version: str) -> Mpi | None:
+    """What a file or a label says of an MPI, or None where it is none that images have."""
+    if flavour not in ("openmpi", "mpich") or not re.fullmatch(r"\d+(\.\d+)*", version, re.ASCII):
+        return None
+    return Mpi(flavour="mpich" if flavour == "mpich" else "openmpi", version=version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is started: the image of a row, by its reference in a registry or an engine, and its SIF."""
+
+    row: str
+    mpi: Mpi
+    nccl_code: int
+    image: str
+    sif: str
+
+    @classmethod
+    def of(cls, stack: Stack, image: str, sif: str = "") -> Target:
+        return cls(
+            row=stack.id, mpi=stack.mpi, nccl_code=stack.nccl_code, image=image, sif=sif or f"{stack.id}.sif"
+        )
+
+    @property
+    def mpi_major(self) -> int:
+        return int(self.mpi.version.split(".")[0])
+
+    @property
+    def registry(self) -> str:
+        """The host that the image's name begins with, as Docker reads it; without one it is Docker Hub's."""
+        host, slash, _ = self.image.partition("/")
+        return host if slash and (host == "localhost" or "." in host or ":" in host) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """``slots``: how many ranks start there, which is the number of its GPUs."""
+
+    name: str
+    slots: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.slots}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The nodes of a job and the way between them. ``hca`` is device:port, as in "mlx5_0:1".
+
+    ``hosts`` names the nodes; where a scheduler chooses them there is only their number.
+    ``host_mpi`` is the folder of the cluster's own MPI, ``pyxis`` that srun starts the container.
+    """
+
+    hosts: tuple[Host, ...] = ()
+    nodes: int = 1
+    per_node: int = 1
+    interface: str | None = None
+    fabric: Fabric = "tcp"
+    hca: str | None = None
+    ssh_port: int = SSH_PORT
+    ssh_key: str | None = None
+    host_mpi: str | None = None
+    pyxis: bool = False
+
+    @property
+    def ranks(self) -> int:
+        return sum(host.slots for host in self.hosts) or self.nodes * self.per_node
+
+    @property
+    def host_list(self) -> str:
+        return ",".join(str(host) for host in self.hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Some words of a command line, and what they are for. ``expands``: with a variable of the shell's."""
+
+    words: tuple[str, ...]
+    why: str
+    expands: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(f'"{word}"' for word in self.words) if self.expands else shlex.join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of an environment, and what it is for."""
+
+    name: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={shlex.quote(self.value)}"
+
+
+END = "END_OF_PROGRAM"
+"""No line of a program that a script carries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A program of Python that every rank runs before the training; ``words`` are for a shell."""
+
+    name: str
+    program: str
+    words: tuple[str, ...]
+
+    @property
+    def carried(self) -> str:
+        return f"{self.name}=$(cat <<'{END}'\n{self.program}\n{END}\n)"
+
+    @property
+    def run(self) -> str:
+        return " ".join(("python3", "-c", f'"${self.name}"', *self.words))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One command. ``variables`` are set for the program that launches; it passes on what the ranks need."""
+
+    program: str
+    variables: tuple[Variable, ...] = ()
+    options: tuple[Option, ...]
+    command: tuple[str, ...]
+    when: str
+    before: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return (self.program, *(word for option in self.options for word in option.words), *self.command)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {variable.name: variable.value for variable in self.variables}
+
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """Each as it stands in the line, and why it is there."""
+        every: tuple[Variable | Option, ...] = (*self.variables, *self.options)
+        return tuple((str(setting), setting.why) for setting in every)
+
+    @property
+    def line(self) -> str:
+        return " ".join((self._start, shlex.join(self.command)))
+
+    @property
+    def text(self) -> str:
+        """The line; where there are proofs, a shell that runs them first."""
+        carried = (proof.carried for proof in self.proofs)
+        starts = (f"{self._start} {proof.run}" for proof in self.proofs)
+        return "\n".join((*carried, " &&\n".join((*starts, self.line))))
+
+    @property
+    def _start(self) -> str:
+        words = (word for option in self.options for word in option.words)
+        return " ".join([*(str(variable) for variable in self.variables), shlex.join((self.program, *words))])
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        return {"environment": self.environment, "argv": list(self.argv), "line": self.text}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A script for sbatch: ``directives`` for Slurm, the proofs, then the line."""
+
+    directives: tuple[Option, ...]
+    variables: tuple[Variable, ...]
+    step: tuple[Option, ...]
+    proofs: tuple[Proof, ...]
+    command: tuple[str, ...]
+    when: str
+    before: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        every: tuple[Variable | Option, ...] = (*self.directives, *self.variables, *self.step)
+        return tuple((str(setting), setting.why) for setting in every)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What starts the ranks, in an allocation."""
+        return ("srun", *(word for option in self.step for word in option.words), *self.command)
+
+    @property
+    def text(self) -> str:
+        start = " ".join(("srun", *(str(option) for option in self.step)))
+        lines = (
+            *(f"#SBATCH {directive}" for directive in self.directives),
+            "set -euo pipefail",
+            *(f"export {variable}" for variable in self.variables),
+            *(line for proof in self.proofs for line in (proof.carried, f"{start} {proof.run}")),
+            f"{start} {shlex.join(self.command)}",
+        )
+        return "\n".join(lines)
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        environment = {variable.name: variable.value for variable in self.variables}
+        return {"environment": environment, "argv": list(self.argv), "script": script(self)}
+
+
+class _Readable(yaml.SafeDumper):
+    """A program stands in it as it is, and not as one string with escapes."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        node = super().represent_str(data)
+        node.style = "|" if f"\n{END}\n" in data else node.style
+        return node
+
+
+_Readable.add_representer(str, _Readable.represent_str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """An object of Kubernetes. ``settings`` name the fields that need a reason."""
+
+    document: Mapping[str, Any]
+    settings: tuple[tuple[str, str], ...]
+    when: str
+    before: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return str(yaml.dump(self.document, Dumper=_Readable, sort_keys=False, width=100)).rstrip("\n")
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        return {"manifest": self.document}
+
+
+Launch = Line | Batch | Manifest
+
+
+def script(launch: Launch) -> str:
+    """All of it with its explanations as comments: for a shell, for sbatch or for kubectl."""
+    first = ("#!/bin/bash",) if isinstance(launch, Batch) else ()
+    when = f"Use it {launch.when}."
+    reasons = (f"{setting}: {why}" for setting, why in launch.settings)
+    remarks = (f"# {remark.replace(chr(10), ' ')}" for remark in (when, *launch.before, *reasons))
+    return "\n".join([*first, *remarks, launch.text])
+
+
+def document(row: str, launcher: str, launch: Launch) -> dict[str, Any]:
+    """``launch --format json``."""
+    return {
+        "version": 1,
+        "id": row,
+        "launcher": launcher,
+        "when": launch.when,
+        "before": list(launch.before),
+        "settings": [{"setting": setting, "why": why} for setting, why in launch.settings],
+        **launch.parts,
+    }

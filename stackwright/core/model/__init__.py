@@ -1,0 +1,1 @@
+"""Values that the other packages pass on: rows, stacks, labels, base images."""

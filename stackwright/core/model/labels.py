@@ -1,0 +1,93 @@
+"""Labels of an image: their names, and the values that follow from a row, its key and the site. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from stackwright.core.launch.fit import image as cluster
+from stackwright.core.model.row import Recipe, Stack
+
+OCI = "org.opencontainers.image."
+"""Source: opencontainers/image-spec, annotations.md."""
+
+ROW, KEY, STACK, PROVIDER = (f"org.stackwright.{name}" for name in ("row", "key", "stack", "provider"))
+ALLOWED = "org.stackwright.allowed"
+"""The rules that would refuse the row and were allowed; an image of a row without any has no such label."""
+
+VERSION, VENDOR, URL = (f"{OCI}{name}" for name in ("version", "vendor", "url"))
+
+EPOCH = 1577836800
+"""The time of every file that a step leaves (2020-01-01), in seconds: one for all rows, which share steps."""
+
+HOROVOD_SOURCE = "https://github.com/horovod/horovod"
+"""Where the source is of the one program that is compiled for an image."""
+
+FRAMEWORK_TITLES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet", "keras": "Keras"}
+
+LICENSES = {
+    "horovod": "Apache-2.0",
+    "torch": "BSD-3-Clause",
+    "tensorflow": "Apache-2.0",
+    "mxnet": "Apache-2.0",
+    "keras": "Apache-2.0",
+    "cuda": "LicenseRef-NVIDIA-Proprietary",
+}
+"""SPDX identifiers, from the metadata of the wheels. NVIDIA's licence is not in SPDX's list."""
+
+SHAPES: Mapping[str, re.Pattern[str]] = {
+    f"{OCI}{name}": re.compile(pattern)
+    for name, pattern in (
+        ("title", r".+"),
+        ("description", r".+"),
+        ("version", r"[0-9a-f]{12}"),
+        ("created", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"),
+        ("source", r"https://\S+"),
+        ("licenses", r"[A-Za-z0-9.-]+( (AND|OR) [A-Za-z0-9.-]+)*"),
+        ("base.name", r"\S+"),
+    )
+}
+"""Labels that every image has, and how the value of each is written."""
+
+
+def of_row(stack: Stack, base: str, document: str) -> tuple[tuple[str, str], ...]:
+    """Return the labels that a Dockerfile and a definition file set.
+
+    ``base`` is the name of the image that the build starts from, ``document`` the row as JSON. The provider
+    is not among them: a Docker image inherits that label from its base, where a check compares it.
+    """
+    contents = f"{frameworks_text(stack)} with Horovod {stack.horovod} on {stack.os}"
+    created = datetime.fromtimestamp(EPOCH, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (
+        (f"{OCI}title", stack.id),
+        (f"{OCI}description", contents),
+        (f"{OCI}created", created),
+        (f"{OCI}source", HOROVOD_SOURCE),
+        (f"{OCI}licenses", licenses(stack)),
+        (f"{OCI}base.name", base),
+        (ROW, stack.id),
+        *(((ALLOWED, " ".join(stack.allowed)),) if stack.allowed else ()),
+        *cluster.labels(stack),
+        (STACK, document),
+    )
+
+
+def of_recipe(recipe: Recipe) -> tuple[tuple[str, str], ...]:
+    """Return the labels that hold the key. A build adds them: a file cannot hold its own digest."""
+    return ((KEY, recipe.key), (VERSION, version(recipe)))
+
+
+def version(recipe: Recipe) -> str:
+    """Return the version of a row's image: the head of its key, which is the image's tag as well."""
+    return recipe.key[:12]
+
+
+def frameworks_text(stack: Stack) -> str:
+    return ", ".join(f"{FRAMEWORK_TITLES[name]} {found}" for name, found in stack.frameworks)
+
+
+def licenses(stack: Stack) -> str:
+    """Return the SPDX expression of Horovod, the frameworks and NVIDIA's libraries."""
+    named = ("horovod", *(name for name, _ in stack.frameworks), "cuda")
+    return " AND ".join(sorted({LICENSES[name] for name in named}))

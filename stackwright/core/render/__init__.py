@@ -1,0 +1,1 @@
+"""From a stack to Dockerfiles and definition files."""

@@ -1,0 +1,85 @@
+"""What an image of a row says of itself beside its labels: what the templates write, as values. Pure.
+
+dockerfiles/ and singularity/ write the same once more, in their own notation: tests/golden compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stackwright.core.facts import distributions
+from stackwright.core.model.row import Stack
+from stackwright.engines.bases.table import PROVIDERS
+
+VENV = "/opt/stack"
+USER = "train"
+FOLDER = "/workspace"
+SHELL = ("/bin/bash", "-euo", "pipefail", "-c")
+INIT = "/usr/bin/tini"
+ENTRYPOINT = (INIT, "-g", "--")
+COMMAND = ("/bin/bash",)
+SSH_SERVER = "/usr/local/bin/sshd-as-user"
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""What BuildKit and Apptainer take for $PATH where a base sets none, and what Ubuntu's image sets."""
+
+OF_BASE: Mapping[str, tuple[str, ...]] = {
+    "debian": (),
+    "nvidia": ("org.opencontainers.image.ref.name",),
+}
+"""Labels that a provider's base brings, and that say nothing of the row (Ubuntu's image on Docker Hub)."""
+
+RUNSCRIPT = (
+    'if [ "$#" -eq 0 ]; then set -- /bin/bash; fi',
+    f'exec {INIT} -s -g -- "$@"',
+)
+STARTSCRIPT = (f'exec {SSH_SERVER} "$@"',)
+"""Lines of a definition file; comments are left out."""
+
+
+def environment(stack: Stack) -> dict[str, str]:
+    """Return every variable that the image sets."""
+    return {"LANG": "C.UTF-8", **_last_step(stack)}
+
+
+def history(stack: Stack) -> tuple[str, ...]:
+    """Return the instructions ENV as an image's history has them, each with all that it sets."""
+    last = " ".join(f"{name}={value}" for name, value in _last_step(stack).items())
+    return ("ENV LANG=C.UTF-8", f"ENV {last}")
+
+
+def _last_step(stack: Stack) -> dict[str, str]:
+    return {
+        "PATH": f"{VENV}/bin:{_cuda(stack)}{PATH}",
+        "VIRTUAL_ENV": VENV,
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "NVIDIA_REQUIRE_CUDA": require_cuda(stack.cuda_runtime or stack.cuda),
+    }
+
+
+def _cuda(stack: Stack) -> str:
+    """The compiler's folder on the PATH, where a toolkit was copied into a devel image as a whole."""
+    provider = PROVIDERS[stack.provider]
+    if stack.flavour != "devel" or not provider.copies(stack):
+        return ""
+    return ("/opt/cuda" if stack.lock.toolchain else provider.cuda_home) + "/bin:"
+
+
+def require_cuda(cuda: str) -> str:
+    """NVIDIA_REQUIRE_CUDA: any driver that runs a minor release of this major one."""
+    major = cuda.split(".")[0]
+    return f"cuda>={major}.0,driver>={dict(distributions.DRIVER_FLOOR)[major]}"
+
+
+def settings(stack: Stack) -> dict[str, Any]:
+    """Return what Docker's description of the image has under Config, but for the labels."""
+    return {
+        "Env": [f"{name}={value}" for name, value in environment(stack).items()],
+        "Entrypoint": list(ENTRYPOINT),
+        "Cmd": list(COMMAND),
+        "User": USER,
+        "WorkingDir": FOLDER,
+        "Shell": list(SHELL),
+    }

@@ -1,0 +1,285 @@
+"""Stack to Recipe: the whole build context as bytes. Pure once the templates are loaded."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from stackwright.core.facts import distributions
+from stackwright.core.facts.patches import Series
+from stackwright.core.model.labels import EPOCH, frameworks_text, of_recipe, of_row, version
+from stackwright.core.model.row import Mpi, Recipe, Stack
+from stackwright.core.render.configuration import require_cuda
+from stackwright.core.resolve.lockfile import pins, toolchain_pins
+from stackwright.engines.bases.table import PROVIDERS
+
+BAKE_FILE = "docker-bake.json"
+SHIPPED_MATRIX = "matrix.yaml"
+
+HOROVOD_NAMES = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
+
+SSH_AND_INIT = ("openssh-client", "openssh-server", "tini")
+MPI_RUNTIME = {"openmpi": ("openmpi-bin",), "mpich": ("mpich",)}
+MPI_COMPILE = {"openmpi": ("libopenmpi-dev", "openmpi-bin"), "mpich": ("libmpich-dev", "mpich")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """The files of the project that end up in a context, read once."""
+
+    templates: tuple[tuple[str, str], ...]
+    build_script: bytes
+    sshd_script: bytes
+    series: Series
+    beside: tuple[tuple[str, bytes], ...] = ()
+    """What lies beside a definition file: the probes, what judges them, and the examples."""
+    matrix: str = SHIPPED_MATRIX
+    """The file that a rendered one names as its source."""
+
+    @classmethod
+    def load(cls, root: Path, series: Series, matrix: str = SHIPPED_MATRIX) -> Sources:
+        beside = [*root.glob("probes/*.py"), *root.glob("examples/*.py"), root / "singularity" / "judge.py"]
+        return cls(
+            templates=(
+                *_templates(root / "dockerfiles", ""),
+                *_templates(root / "singularity", "singularity/"),
+                *_templates(root / "steps", "steps/"),
+            ),
+            beside=tuple((path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)),
+            build_script=(root / "scripts" / "build-horovod.sh").read_bytes(),
+            sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
+            series=series,
+            matrix=matrix if re.fullmatch(r"[A-Za-z0-9._-]{1,60}", matrix) else "its matrix",
+        )
+
+
+def _templates(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.glob("*.j2")):
+        yield prefix + path.name, path.read_text()
+
+
+def declared(stack: Stack) -> dict[str, Any]:
+    """The row as it is written into the image, in JSON types: what must be found inside."""
+    allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
+    return {
+        "id": stack.id,
+        "provider": stack.provider,
+        "os": stack.os,
+        "python": stack.python,
+        "gcc": stack.gcc,
+        "cuda": stack.cuda,
+        "cuda_runtime": stack.cuda_runtime,
+        "cudnn": stack.cudnn,
+        "nccl": stack.nccl,
+        "mpi": {"flavour": stack.mpi.flavour, "version": stack.mpi.version},
+        "horovod": stack.horovod,
+        "frameworks": dict(stack.frameworks),
+        "gpu_arch": list(stack.gpu_arch),
+        "flavour": stack.flavour,
+        "patches": list(stack.patches),
+        "lock": stack.lock.sha256,
+        **allowed,
+    }
+
+
+def render(stack: Stack, sources: Sources) -> Recipe:
+    """The context of one image; the same stack and sources give the same bytes."""
+    dockerfile = environment(sources).get_template("Dockerfile.j2").render(**values(stack, sources))
+    return recipe(stack, {**context(stack, sources), "Dockerfile": (dockerfile + "\n").encode()})
+
+
+def recipe(stack: Stack, files: Mapping[str, bytes]) -> Recipe:
+    ordered = tuple(sorted(files.items()))
+    return Recipe(id=stack.id, key=_key(ordered), files=ordered)
+
+
+def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
+    """What both a Dockerfile and a definition file take from their folder."""
+    files = {
+        "requirements.txt": pins(stack.lock).encode(),
+        "row.json": (_row_json(stack) + "\n").encode(),
+        "image/sshd-as-user": sources.sshd_script,
+        "horovod/build-horovod.sh": sources.build_script,
+        "horovod/source.txt": f"horovod=={stack.horovod} --hash=sha256:{sources.series.sha256}\n".encode(),
+    }
+    if stack.lock.toolchain:
+        files["toolchain.txt"] = toolchain_pins(stack.lock).encode()
+    for number, content in enumerate(_patches(stack, sources)):
+        files[f"horovod/patches/{number:02d}-{stack.patches[number]}"] = content
+    return files
+
+
+def _row_json(stack: Stack) -> str:
+    return json.dumps(declared(stack), sort_keys=True, separators=(",", ":"))
+
+
+def wheel_key(stack: Stack, sources: Sources) -> str:
+    """Digest of all that Horovod's wheel depends on, and of nothing else: 64 hexadecimal digits.
+
+    Two images with other packages around the same frameworks share one wheel.
+    """
+    parts = {
+        "horovod": sources.series.sha256,
+        "patches": [hashlib.sha256(content).hexdigest() for content in _patches(stack, sources)],
+        "script": hashlib.sha256(sources.build_script).hexdigest(),
+        "frameworks": stack.frameworks,
+        "cuda": [stack.cuda, stack.cuda_runtime, [asdict(package) for package in stack.lock.toolchain]],
+        "nccl": stack.nccl,
+        "mpi": asdict(stack.mpi),
+        "gcc": stack.gcc,
+        "python": stack.python,
+        "os": stack.os,
+        "gpu_arch": stack.gpu_arch,
+        "cpu_flags": distributions.CPU_FLAGS,
+        "source_date_epoch": EPOCH,  # the time of every file in the wheel
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _patches(stack: Stack, sources: Sources) -> list[bytes]:
+    content = {patch.file: patch.content for patch in sources.series.patches}
+    return [content[name] for name in stack.patches]
+
+
+def gpu_test(sources: Sources, reference: str, extensions: Sequence[str], run_flag: str) -> str:
+    """The Dockerfile of ``build --gpu``; ``run_flag`` asks BuildKit for the device."""
+    template = environment(sources).get_template("gpu-test.j2")
+    return template.render(reference=reference, extensions=extensions, run_flag=run_flag) + "\n"
+
+
+def bake(recipes: Iterable[Recipe]) -> str:
+    """A bake file for all recipes, to lie beside their folders: ``docker buildx bake -f``."""
+    targets = {
+        recipe.id: {
+            "context": recipe.id,
+            "dockerfile": "Dockerfile",
+            "target": "final",
+            "tags": [reference(recipe)],
+            "labels": dict(of_recipe(recipe)),
+        }
+        for recipe in recipes
+    }
+    document = {"group": {"default": {"targets": sorted(targets)}}, "target": targets}
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def reference(recipe: Recipe) -> str:
+    """The image's name: the row, and the head of the content key."""
+    return f"stackwright/{recipe.id}:{version(recipe)}"
+
+
+def write_all(recipes: Sequence[Recipe], folder: Path) -> None:
+    """One context folder per recipe, and the bake file that names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for recipe in recipes:
+        write(recipe, folder / recipe.id)
+    (folder / BAKE_FILE).write_text(bake(recipes))
+
+
+def write(recipe: Recipe, folder: Path) -> None:
+    """Lay the context out in a folder, with modes that do not depend on the umask: COPY keeps them."""
+    for name, content in recipe.files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o755 if content.startswith(b"#!") else 0o644)
+
+
+def _key(files: tuple[tuple[str, bytes], ...]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files:
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=4)  # compiling the templates takes ten times as long as rendering a row
+def environment(sources: Sources) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader(dict(sources.templates)),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 (a Dockerfile is not HTML; values are fullmatched when they are read)
+    )
+    environment.filters["dockerfile_literal"] = dockerfile_literal
+    environment.filters["as_run"] = as_run
+    return environment
+
+
+def as_run(lines: str) -> str:
+    """Plain lines of bash as what follows the mounts of a RUN."""
+    ends = (
+        "" if line.endswith("\\") else " \\" if line.endswith(" do") else "; \\"
+        for line in lines.splitlines()
+    )  # fmt: skip
+    found = (f"    {line}{end}" for line, end in zip(lines.splitlines(), ends, strict=True))
+    return "\n".join(found).removesuffix("; \\")
+
+
+def dockerfile_literal(value: str) -> str:
+    """Quote for a LABEL: in single quotes nothing is expanded, and there is no way to escape one."""
+    if any(char in value for char in "'\\\n\r"):
+        raise ValueError(f"{value[:60]!r} cannot be written as one literal of a Dockerfile")
+    return f"'{value}'"
+
+
+def values(stack: Stack, sources: Sources) -> dict[str, Any]:
+    """What the templates of both worlds may name."""
+    known, provider = distributions.known(stack.os), PROVIDERS[stack.provider]
+    return {
+        "stack": stack,
+        "os": known,
+        "images": dict(provider.images(stack)),
+        "base_template": f"base.{stack.provider}.j2",
+        "packages": _packages(stack, known),
+        "python": _python(stack, known),
+        "gcc_release": distributions.gcc_release(stack.gcc),
+        "cuda_home": "/opt/cuda" if stack.lock.toolchain else provider.cuda_home,
+        "cuda_folder": provider.copies(stack),
+        "apt_sections": provider.sections,
+        "own_sources": provider.own_sources,
+        "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
+        "arch_flags": " ".join(distributions.CPU_FLAGS),
+        "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
+        "frameworks_text": frameworks_text(stack),
+        "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
+        "row_json": _row_json(stack),
+        "labels": labels(stack),
+        "matrix": sources.matrix,
+        "wheel_key": wheel_key(stack, sources),
+        "epoch": EPOCH,
+    }
+
+
+def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
+    """Return the labels that the Dockerfile and the definition file set."""
+    base = dict(PROVIDERS[stack.provider].images(stack))["BASE_IMAGE"]
+    return of_row(stack, base, _row_json(stack))
+
+
+def _python(stack: Stack, known: distributions.Distribution) -> str:
+    """The program, whose name is also the head of its packages': the distribution's own is python3."""
+    minor = ".".join(stack.python.split(".")[:2])
+    return "python3" if minor == known.python else f"python{minor}"
+
+
+def _packages(stack: Stack, known: distributions.Distribution) -> dict[str, tuple[str, ...]]:
+    """The distribution's packages of each stage, sorted so that equal sets give equal text."""
+    python, gcc = _python(stack, known), distributions.gcc_release(stack.gcc)
+    compiler = (f"g++-{gcc}", f"gcc-{gcc}", f"{python}-dev")
+    mpi: Mpi = stack.mpi
+    toolkit = () if stack.lock.toolchain else PROVIDERS[stack.provider].installs
+    tools = (*toolkit, "ccache", "cmake", "make", "patch")
+    fabric = ("ibverbs-providers", "libibverbs1", known.package("librdmacm1"), "libucx0", "ucx-utils")
+    stages = {
+        "base": ("ca-certificates", python, f"{python}-venv"),
+        "toolchain": (*compiler, *MPI_COMPILE[mpi.flavour], *tools),
+        "runtime": (*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, *SSH_AND_INIT),
+    }
+    return {stage: tuple(sorted(set(names) - set(known.lacks))) for stage, names in stages.items()}

@@ -1,0 +1,139 @@
+"""Why a row can or cannot work: every rule that was asked, what it said, and what would work instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from stackwright.core.config.change import changes
+from stackwright.core.config.setting import Question
+from stackwright.core.facts import distributions
+from stackwright.core.facts.horovod import ADVICE, Advice
+from stackwright.core.facts.provenance import Provenance, read
+from stackwright.core.model.row import FRAMEWORKS, Cell, Lock
+from stackwright.core.resolve.lockfile import request
+from stackwright.core.resolve.ways import Way, ways
+from stackwright.core.rules.compilers import cuda_of, gcc_of
+from stackwright.core.rules.hosts import EXTRA_RULES
+from stackwright.core.rules.locks import LOCK_RULES
+from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Rule, Said, fact_of, weigh
+from stackwright.core.rules.table import CELL_RULES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One rule and what it said; ``clash`` where values do not go together. ``fact`` is what it rests on."""
+
+    rule: str
+    about: str
+    says: str
+    fact: Provenance
+    said: Said
+    clash: Clash | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """``asked``: what refuses comes first, the true cause before all. ``changed`` is what --set changed."""
+
+    cell: Cell
+    changed: tuple[str, ...]
+    asked: tuple[Asked, ...]
+    ways: tuple[Way, ...]
+    advice: tuple[Advice, ...]
+
+    @property
+    def cause(self) -> Asked | None:
+        return self.asked[0] if self.asked[0].said is Said.REFUSES else None
+
+    @property
+    def unknown(self) -> Asked | None:
+        """What is not known, of a row that no rule refuses."""
+        return None if self.cause else next(iter(self.said(Said.UNKNOWN)), None)
+
+    @property
+    def verdict(self) -> Literal["can work", "cannot work", "is not known to work"]:
+        if self.cause:
+            return "cannot work"
+        return "is not known to work" if self.unknown else "can work"
+
+    def said(self, said: Said) -> tuple[Asked, ...]:
+        return tuple(one for one in self.asked if one.said is said)
+
+
+def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
+    """Ask every rule; where one refuses, look for the nearest rows that none refuses."""
+    cell = asked.cell
+    extras = tuple(rule.about(value) for rule in EXTRA_RULES for value in _given(asked, rule.subject))
+    rules = (*extras, *CELL_RULES)
+    current = lock if lock and lock.request == _request(cell) else None
+    answers = [_asked(rule, rule.about, rule.ask(cell), cell.allow) for rule in rules]
+    if current and not current.refused:
+        answers = [_settled(answer) for answer in answers]
+    answers += _lock_answers(cell, current)
+    refused = any(answer.said in (Said.REFUSES, Said.UNKNOWN) for answer in answers)
+    return Explanation(
+        cell=cell,
+        changed=(*changes(row, cell), *(f"{name} {value}" for name, value in asked.extras)),
+        asked=tuple(sorted(answers, key=lambda answer: _rank(answer, asked.chosen))),
+        ways=ways(row, asked, extras) if refused else (),
+        advice=() if refused else tuple(one for one in ADVICE if one.applies(_values(cell))),
+    )
+
+
+RESOLVER = LockRule(
+    name="resolver",
+    says="the package index has wheels that go together",
+    fact=read("uv pip compile", ""),
+    ask=lambda cell, lock: (
+        Clash(values=tuple((name, value) for name in FRAMEWORKS if (value := getattr(cell, name))),
+              reason=lock.refused) if lock.refused else None
+    ),
+)  # fmt: skip
+
+
+def _lock_answers(cell: Cell, lock: Lock | None) -> list[Asked]:
+    """Without a lock of these very values, the rules on one have nothing to say; nor if uv made none."""
+    made = lock if lock and not lock.refused else None
+    asked = [(RESOLVER, lock), *((rule, made) for rule in LOCK_RULES)]
+    return [
+        _asked(rule, "lock", (rule.ask(cell, one) or Said.FITS) if one else Said.SILENT, cell.allow)
+        for rule, one in asked
+    ]
+
+
+def _request(cell: Cell) -> str:
+    """Empty where not even a lock could be asked for: no lock has that."""
+    return request(cell) if distributions.distribution(cell.os) else ""
+
+
+def _given(asked: Question, subject: str) -> list[str]:
+    return [value for name, value in asked.extras if name == subject]
+
+
+def _asked(rule: Rule, about: str, answer: Answer, allowed: tuple[str, ...]) -> Asked:
+    clash = answer if isinstance(answer, Clash) else None
+    fact = fact_of(rule, clash) if clash else rule.fact
+    said = weigh(rule, answer, allowed)
+    return Asked(rule=rule.name, about=about, says=rule.says, fact=fact, said=said, clash=clash)
+
+
+def _settled(answer: Asked) -> Asked:
+    """By a lock of these very values: the index knows what the tables do not."""
+    return replace(answer, said=Said.FITS, clash=None) if answer.said is Said.UNKNOWN else answer
+
+
+def _rank(answer: Asked, chosen: frozenset[str]) -> tuple[bool, bool, int]:
+    """Refusals first; of these the ones between values that were set, and what this release lacks last."""
+    if answer.clash is None or answer.said is not Said.REFUSES:
+        return True, answer.said is not Said.UNKNOWN, 0
+    named = [name in chosen for name, _ in answer.clash.values]
+    return False, answer.about == About.RELEASE, -(2 if all(named) else min(sum(named), 2))
+
+
+def _values(cell: Cell) -> Mapping[str, str]:
+    """The row's versions by the names that the advice is about."""
+    named = {name: getattr(cell, name) for name in ("python", *FRAMEWORKS)}
+    named |= {"gcc": gcc_of(cell), "cuda": cuda_of(cell), cell.mpi.flavour: cell.mpi.version}
+    return {name: value for name, value in named.items() if value}

@@ -1,0 +1,161 @@
+"""The nearest row that works: the fewest changes first, and among those the cheapest ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from stackwright.core.facts import distributions, horovod, wheels
+from stackwright.core.facts.distributions import as_numbers
+from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.resolve.search import Choices, Rules, Search
+from stackwright.core.rules import compilers
+from stackwright.core.rules.code import TABLES
+from stackwright.core.rules.rule import CellRule, Said, weigh
+
+COST = {
+    "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4,
+    "horovod": 2.5, "torch": 3.1, "tensorflow": 3.2, "mxnet": 3.3, "keras": 1.5, "cudnn": 1.5,
+    "gpu_arch": 1.2,
+}  # fmt: skip
+"""Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
+depend on first. A field that is not here is never changed."""
+
+CHANGE = 100.0
+"""Cost of every change: more than all fields cost together, so that the fewest changes win."""
+
+CHOSEN = 10_000.0
+"""More for a field that a person chose, so that all others are changed first."""
+
+DROPPABLE = ("torch", "tensorflow", "mxnet")
+
+DROPPED = 3.0
+"""More for leaving out a framework than for changing it."""
+
+STEP = 0.02
+"""More for each release further away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """A row that the rules accept; ``visited`` choices were made, and ``asked`` questions, to find it."""
+
+    cell: Cell
+    visited: int
+    asked: int
+
+
+def nearest(
+    cell: Cell,
+    rules: tuple[CellRule, ...],
+    *,
+    keep: frozenset[str] = frozenset(),
+    chosen: frozenset[str] = frozenset(),
+) -> Near | None:
+    """Exact: the fewest changes to what was ``chosen``, then the fewest changes, then the cheapest ones.
+
+    ``keep`` names fields that must not become empty, such as frameworks that a person needs.
+    """
+    asked = _rules(rules, cell.allow)
+    before = asked.asked
+    choices = [_choices(field, getattr(cell, field), field in keep, field in chosen) for field in COST]
+    search = Search(cell, choices, asked)
+    found = search.best()
+    return Near(cell=found, visited=search.visited, asked=asked.asked - before) if found else None
+
+
+def _rules(rules: tuple[CellRule, ...], allowed: tuple[str, ...]) -> Rules:
+    """The same object for the same rules, so that the rows of a plan share its answers."""
+    key = (tuple(map(id, rules)), allowed)
+    if key not in PREPARED:
+        while len(PREPARED) >= MOST_PREPARED:
+            del PREPARED[next(iter(PREPARED))]
+        PREPARED[key] = (rules, Rules(tuple(COST), rules, allowed))
+    return PREPARED[key][1]
+
+
+MOST_PREPARED = 4
+PREPARED: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[tuple[CellRule, ...], Rules]] = {}
+"""Keeps the rules alive as well, so that no other rule can get one of their ids."""
+
+
+@lru_cache(maxsize=1000)
+def _choices(field: str, present: Any, kept: bool, chosen: bool) -> Choices:
+    others = [value for value in _others(field, present) if value is not None or not kept]
+    least = CHANGE + COST[field] + (CHOSEN if chosen else 0)
+    dropped = DROPPED if field in DROPPABLE else 0
+    costs = (least + STEP * further + (0 if value else dropped) for further, value in enumerate(others))
+    return tuple(sorted(((present, 0.0), *zip(others, costs, strict=True)), key=lambda choice: choice[1]))
+
+
+def _others(field: str, present: Any) -> list[Any]:
+    """What the tables know for a field, without the present value and the closest to it first."""
+    if field == "gpu_arch":
+        return [arches for arches in _supported(present) if arches != present]
+    if field == "mpi":
+        versions = dict.fromkeys(getattr(d, present.flavour) for d in distributions.DISTRIBUTIONS)
+        return [Mpi(flavour=present.flavour, version=one) for one in versions if one != present.version]
+    if field in ("cudnn", "nccl", "keras"):
+        return [None] if present else []
+    others = [value for value in KNOWN[field] if value != present]
+    if field in ("os", "provider") or present is None:
+        return others if field in ("os", "provider") else others[::-1]
+    place = sum(as_numbers(value) < as_numbers(present) for value in others)
+    ranked = sorted(range(len(others)), key=lambda index: abs(index - place + 0.25))
+    return [others[index] for index in ranked] + ([None] if field in DROPPABLE else [])
+
+
+@lru_cache(maxsize=1000)
+def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The row's architectures as far as a release of CUDA and the wheels have code for them, most first; 8.0
+    where they have it for none."""
+    probe = ANY_CUDA
+    by_cuda = {
+        frozenset(arch for arch in arches if _said(replace(probe, cuda=cuda, gpu_arch=(arch,))) is Said.FITS)
+        for cuda in KNOWN["cuda"]
+    }
+    by_wheel = [
+        {frozenset(arches)}
+        | {
+            frozenset(arch for arch in arches if code.runs(arch) is not Said.REFUSES)
+            for entry in table.wheels
+            if (code := table.code(entry.newest))
+        }
+        for table in TABLES.values()
+    ]
+    both = {cuda & one & other for cuda in by_cuda for one in by_wheel[0] for other in by_wheel[1]}
+    kept = (tuple(arch for arch in arches if arch in some) for some in both)
+    ordered = sorted((some for some in kept if some and some != arches), key=lambda some: (-len(some), some))
+    return tuple(dict.fromkeys((*ordered, ("8.0",))))
+
+
+def _said(cell: Cell) -> Said:
+    return weigh(CUDA_ARCH, CUDA_ARCH.ask(cell))
+
+
+CUDA_ARCH = next(rule for rule in compilers.RULES if rule.name == "cuda-arch")
+ANY_CUDA = Cell(
+    id="any", provider="nvidia", os="", python="", horovod="", mpi=Mpi(flavour="openmpi", version="")
+)
+
+
+def _releases(*groups: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({value for group in groups for value in group}, key=as_numbers))
+
+
+KNOWN: dict[str, tuple[str, ...]] = {
+    "provider": ("debian", "nvidia"),
+    "os": tuple(d.id for d in reversed(distributions.DISTRIBUTIONS)),
+    "python": _releases(*((d.python, *d.pythons) for d in distributions.DISTRIBUTIONS)),
+    "gcc": _releases(*(d.gcc for d in distributions.DISTRIBUTIONS)),
+    "cuda": _releases(
+        *(tuple(map(distributions.cuda_release, made.split())) for _, made, _ in distributions.NVIDIA_IMAGES),
+        tuple(d.cuda for d in distributions.DISTRIBUTIONS if d.cuda),
+    ),
+    "horovod": (horovod.RELEASE,),
+    "torch": wheels.newest(wheels.TORCH),
+    "tensorflow": wheels.newest(wheels.TENSORFLOW),
+    "mxnet": wheels.newest(wheels.MXNET),
+}
+"""Every value that the tables know, in order."""

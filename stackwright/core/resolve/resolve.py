@@ -1,0 +1,177 @@
+"""Cell and Lock to Stack or Rejection: pure; every version known afterwards, or the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from stackwright.core.facts import distributions
+from stackwright.core.facts.patches import Series
+from stackwright.core.model.row import FRAMEWORKS, Cell, Lock, Notice, Rejection, Stack
+from stackwright.core.resolve.lockfile import request
+from stackwright.core.resolve.ways import nearest_way
+from stackwright.core.rules.locks import LOCK_RULES, brought
+from stackwright.core.rules.rule import CellRule, Clash, LockRule, Said, fact_of, weigh
+from stackwright.core.rules.table import clashes, cuda_of, first_clash, first_unknown, gcc_of
+from stackwright.engines.bases.table import PROVIDERS
+from stackwright.host.upstream.mirror import upstream
+
+PACKAGE_OF = {"torch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet-cu112", "keras": "keras"}
+
+
+def check(cell: Cell) -> Rejection | None:
+    """The rules that need no lock; asked before one is made."""
+    clash = first_clash(cell)
+    if clash is None:
+        return None
+    way = nearest_way(cell)
+    rejection = _reject(cell, *clash, "; ".join(way.changes) if way else "")
+    return replace(rejection, settings=way.settings) if way else rejection
+
+
+def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
+    rejection = check(cell)
+    if rejection:
+        return rejection
+    if lock is None or lock.request != request(cell):
+        reason = "the row has no lock" if lock is None else "the row changed after it was locked"
+        return unknown(cell) or _unlocked(cell, reason)
+    if lock.refused:
+        return _refused(cell, lock)
+    clash = lock_clash(cell, lock)
+    if clash:
+        return _reject(cell, *clash, "")
+    return _stack(cell, lock, series)
+
+
+def notices(cell: Cell, lock: Lock | None) -> tuple[Notice, ...]:
+    """Every rule that speaks against a row and does not refuse it: it warns, or it was allowed."""
+    found: list[tuple[CellRule | LockRule, Clash]] = list(clashes(cell))
+    if lock and not lock.refused and lock.request == request(cell):
+        found += [(rule, clash) for rule in LOCK_RULES if (clash := rule.ask(cell, lock))]
+    return tuple(
+        _notice(rule, clash, said)
+        for rule, clash in found
+        if (said := weigh(rule, clash, cell.allow)) in (Said.WARNS, Said.ALLOWED)
+    )
+
+
+def _notice(rule: CellRule | LockRule, clash: Clash, said: Said) -> Notice:
+    fact = fact_of(rule, clash)
+    return Notice(
+        rule=rule.name, said=said, clash=clash.values, reason=clash.reason, source=fact.source, how=fact.how,
+        when=fact.when,
+    )  # fmt: skip
+
+
+def unknown(cell: Cell) -> Rejection | None:
+    """Where a rule does not know a value. A lock settles it, because the index answered for that value."""
+    clash = first_unknown(cell)
+    if clash is None:
+        return None
+    near = f"run ./build.py lock {cell.id}, which asks the index and the mirror"
+    return replace(_reject(cell, *clash, near), verdict="not known")
+
+
+def lock_clash(cell: Cell, lock: Lock) -> tuple[LockRule, Clash] | None:
+    """The first rule on a lock that refuses it for the row; none where uv made no lock."""
+    asked = ((rule, rule.ask(cell, lock)) for rule in (() if lock.refused else LOCK_RULES))
+    refused = (
+        (rule, clash) for rule, clash in asked if clash and weigh(rule, clash, cell.allow) is Said.REFUSES
+    )
+    return next(refused, None)
+
+
+def suggest(
+    rejections: Iterable[Rejection], stacks: Iterable[Stack], cells: Iterable[Cell]
+) -> tuple[Rejection, ...]:
+    """Where the rules found no nearest row: the row of the matrix that differs in the fewest values."""
+    by_id = {cell.id: cell for cell in cells}
+    working = [by_id[stack.id] for stack in stacks]
+    return tuple(
+        replace(one, nearest=_closest(by_id[one.id], working)) if working and not one.nearest else one
+        for one in rejections
+    )
+
+
+def nccl_code(version: str) -> int:
+    """NCCL_VERSION_CODE as nccl.h computes it: 2.21.5 -> 22105, and 2.8.4 -> 2804 before 2.9."""
+    major, minor, patch = (int(part) for part in version.split(".")[:3])
+    if (major, minor) < (2, 9):
+        return major * 1000 + minor * 100 + patch
+    return major * 10000 + minor * 100 + patch
+
+
+def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
+    distro = {package.name: upstream(package.version) for package in lock.base.packages}
+    gcc = distro[f"gcc-{distributions.gcc_release(str(gcc_of(cell)))}"]
+    frameworks = tuple(
+        (name, version) for name in FRAMEWORKS if (version := lock.version(PACKAGE_OF[name])) is not None
+    )
+    values = {**dict(frameworks), "gcc": gcc, "cuda": str(cuda_of(cell)), "python": cell.python}
+    nccl = brought(lock, "nccl")[0][1]
+    return Stack(
+        id=cell.id,
+        provider=cell.provider,
+        os=cell.os,
+        base=lock.base,
+        python=distro[f"python{cell.python}"],
+        cuda=".".join(_nvcc(cell, lock, distro).split(".")[:2]),
+        cuda_runtime=_only(lock, "cuda-runtime"),
+        cudnn=_only(lock, "cudnn"),
+        nccl=nccl,
+        nccl_code=nccl_code(nccl),
+        gcc=gcc,
+        mpi=replace(cell.mpi, version=distro[{"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]]),
+        horovod=cell.horovod,
+        frameworks=frameworks,
+        gpu_arch=cell.gpu_arch,
+        flavour=cell.flavour,
+        test_on_gpu=cell.test_on_gpu,
+        patches=tuple(patch.file for patch in series.select(values)),
+        lock=lock,
+        allowed=tuple(one.rule for one in notices(cell, lock) if one.said == Said.ALLOWED),
+    )
+
+
+def _nvcc(cell: Cell, lock: Lock, distro: Mapping[str, str]) -> str:
+    in_wheels = next((p.version for p in lock.toolchain if p.name == "nvidia-cuda-nvcc"), None)
+    return in_wheels or distro[PROVIDERS[cell.provider].nvcc]
+
+
+def _only(lock: Lock, component: str) -> str:
+    found = brought(lock, component)
+    return found[0][1] if found else ""
+
+
+def _reject(cell: Cell, rule: CellRule | LockRule, clash: Clash, near: str) -> Rejection:
+    fact = fact_of(rule, clash)
+    return Rejection(
+        id=cell.id, rule=rule.name, clash=clash.values, reason=clash.reason, source=fact.source,
+        how=fact.how, when=fact.when, nearest=near, line=cell.line,
+    )  # fmt: skip
+
+
+def _unlocked(cell: Cell, reason: str) -> Rejection:
+    return Rejection(
+        id=cell.id, rule="lock", clash=(("locks", f"{cell.id}.txt"),), reason=reason, source="locks/",
+        nearest=f"run ./build.py lock {cell.id}", line=cell.line, verdict="not locked",
+    )  # fmt: skip
+
+
+def _refused(cell: Cell, lock: Lock) -> Rejection:
+    named = tuple((name, value) for name in FRAMEWORKS if (value := getattr(cell, name)) is not None)
+    return Rejection(
+        id=cell.id, rule="resolver", clash=named, reason=lock.refused, source="uv pip compile",
+        nearest="", line=cell.line,
+    )  # fmt: skip
+
+
+def _closest(cell: Cell, working: list[Cell]) -> str:
+    fields = [name for name in Cell.__dataclass_fields__ if name not in ("id", "allow", "line")]
+
+    def differing(other: Cell) -> list[str]:
+        return [name for name in fields if getattr(cell, name) != getattr(other, name)]
+
+    best = min(working, key=lambda other: len(differing(other)))
+    return f"{best.id} (differs in {', '.join(differing(best))})"

@@ -1,0 +1,146 @@
+"""The whole product of the axes, pruned by rules: how many cells fall to which, and how many are left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from stackwright.core.config.expand import excluded, text_of
+from stackwright.core.facts import distributions, horovod
+from stackwright.core.facts.provenance import read
+from stackwright.core.model.matrix import Matrix
+from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.resolve.nearest import COST, KNOWN
+from stackwright.core.resolve.partial import Partial
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    field: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """``fallen``: each rule with the cells that fell to it; a cell falls once, to the first rule that can
+    tell, while its values are chosen in the order of ``axes``. ``asked`` counts the questions to rules."""
+
+    axes: tuple[Axis, ...]
+    cells: int
+    left: int
+    fallen: tuple[tuple[CellRule, int], ...]
+    asked: int
+
+
+def sweep(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Sweep:
+    """Count without making the cells: a clash between the values chosen so far prunes all that follow."""
+    ordered = tuple(sorted(axes, key=lambda axis: ORDER.get(axis.field, len(ORDER))))
+    late = [rule for rule in rules if rule.about is About.RELEASE]
+    partial = Partial(
+        rest, [axis.field for axis in ordered], [rule for rule in rules if rule not in late], late
+    )
+    below = [prod(len(axis.values) for axis in ordered[depth + 1 :]) for depth in range(len(ordered))]
+    fallen = {rule.name: 0 for rule in rules}
+
+    def go(values: list[Any]) -> int:
+        depth, left = len(values), 0
+        for value in ordered[depth].values:
+            values.append(value)
+            rule = partial.clash(values)
+            if rule:
+                fallen[rule.name] += below[depth]
+            else:
+                left += go(values) if depth + 1 < len(ordered) else 1
+            values.pop()
+        return left
+
+    left = go([])
+    return Sweep(
+        axes=ordered,
+        cells=prod(len(axis.values) for axis in ordered),
+        left=left,
+        fallen=tuple((rule, fallen[rule.name]) for rule in rules),
+        asked=partial.asked,
+    )
+
+
+def left(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Iterator[Cell]:
+    """The cells that no rule refuses, each made."""
+    ordered = tuple(sorted(axes, key=lambda axis: ORDER.get(axis.field, len(ORDER))))
+    fields = [axis.field for axis in ordered]
+    partial = Partial(rest, fields, rules)
+
+    def go(values: list[Any]) -> Iterator[Cell]:
+        for value in ordered[len(values)].values:
+            values.append(value)
+            if partial.clash(values) is None:
+                if len(values) < len(ordered):
+                    yield from go(values)
+                else:
+                    yield replace(rest, **dict(zip(fields, values, strict=True)))
+            values.pop()
+
+    return go([])
+
+
+ORDER = {field: place for place, field in enumerate(COST)}
+"""What others hang on is chosen first, as in the search for the nearest row."""
+
+ANY = Cell(
+    id="any",
+    provider="debian",
+    os="",
+    python="",
+    horovod=horovod.RELEASE,
+    mpi=Mpi(flavour="openmpi", version=""),
+)
+"""What a cell has where no axis says otherwise."""
+
+
+def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
+    """Every value that the tables know: what could be asked at all."""
+    mpis = dict.fromkeys(
+        Mpi(flavour=flavour, version=getattr(known, flavour))
+        for known in distributions.DISTRIBUTIONS
+        for flavour in ("openmpi", "mpich")
+    )
+    optional = ("torch", "tensorflow", "mxnet")
+    axes = [
+        Axis(field=field, values=(*([None] if field in optional else []), *values))
+        for field, values in KNOWN.items()
+    ]
+    arches = tuple((name,) for name in distributions.architectures())
+    return ANY, (*axes, Axis(field="mpi", values=tuple(mpis)), Axis(field="gpu_arch", values=arches))
+
+
+def of_matrix(matrix: Matrix) -> tuple[Cell, tuple[Axis, ...]]:
+    """The axes of the matrix over its defaults; those of the tables if it has none."""
+    if not matrix.axes:
+        return of_tables()
+    values: dict[str, Any] = dict(matrix.defaults)
+    given = {axis.field: axis.values[0] for axis in matrix.axes}
+    rest = Cell(id="any", **{**values, **given})
+    return rest, tuple(Axis(field=axis.field, values=axis.values) for axis in matrix.axes)
+
+
+def exclusions(matrix: Matrix) -> tuple[CellRule, ...]:
+    """``exclude`` as rules, one for each set of axes that its entries name, so that it prunes as they do."""
+
+    def rule(fields: tuple[str, ...], dropped: set[tuple[Any, ...]]) -> CellRule:
+        def ask(cell: Cell) -> Answer:
+            values = tuple(getattr(cell, name) for name in fields)
+            if values not in dropped:
+                return Said.FITS
+            clash = tuple((name, text_of(value)) for name, value in zip(fields, values, strict=True))
+            return Clash(values=clash, reason="the matrix excludes it")
+
+        return CellRule(
+            name=f"exclude {', '.join(fields)}".strip(), about=About.STACK, fields=fields, ask=ask,
+            fact=read(f"exclude, {Path(matrix.path).name}", ""), says="what the matrix itself leaves out",
+        )  # fmt: skip
+
+    return tuple(rule(fields, dropped) for fields, dropped in excluded(matrix).items())

@@ -1,0 +1,1 @@
+"""Rules that reject a row, each with its source."""

@@ -1,0 +1,137 @@
+"""docs/rules.md, made from the rules and their tables: `python -m stackwright.core.rules.document`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from stackwright.core.facts import distributions, entries, horovod, wheels
+from stackwright.core.rules.hosts import EXTRA_RULES
+from stackwright.core.rules.locks import LOCK_RULES
+from stackwright.core.rules.table import CELL_RULES
+
+INTRO = """# Rules
+
+Generated from `stackwright/core/rules/` by `python -m stackwright.core.rules.document`; a test compares them.
+
+`./build.py explain ROW` asks every rule of a row and says what each answered, `--set FIELD=VALUE` changes
+the row first, and `./build.py plan --all` counts how the rules prune everything that could be asked for.
+Rules are asked in the order of this page, and the first that refuses is the cause: what no index has, then
+what no compiler takes, then what the base lacks, and last what this release cannot build. A rule whose
+tables do not know a value does not apply: it neither accepts nor refuses.
+
+Each source says how the fact was obtained, and when. *read*: from the primary source, by a program that can
+read it again; a refusal is final. *documented*: a document or another project says so; `--allow RULE` goes on
+all the same, and the image's labels and its record keep the rule's name. *unchecked*: nobody has read it; the
+rule warns and never refuses. Where the entries of a rule's table differ, the answer names its entry's source.
+"""
+
+
+def markdown() -> str:
+    asked = [(rule.name, rule.about, ", ".join(rule.fields), rule.says, rule.fact) for rule in CELL_RULES]
+    locks = [(rule.name, rule.says, rule.fact) for rule in LOCK_RULES]
+    extras = [(rule.name, rule.subject, rule.says, rule.fact) for rule in EXTRA_RULES]
+    parts = [
+        INTRO,
+        "## Of the values of a row\n",
+        _table(("rule", "about", "reads", "says", "source"), asked),
+        "## Of a row and its lock\n",
+        _table(("rule", "says", "source"), locks),
+        "## Of what is no field of a row\n",
+        "`explain --set driver=535` asks whether a host can run a row; the lock chooses `setuptools` and"
+        " `numpy`.\n",
+        _table(("rule", "subject", "says", "source"), extras),
+        *_tables(),
+    ]
+    return "\n".join(parts)
+
+
+def _tables() -> Iterable[str]:
+    yield "## CUDA and gcc\n"
+    yield _entries("cuda-gcc", ("CUDA", "newest gcc"), lambda value: (value,))
+    yield "## CUDA and architectures\n"
+    yield _entries("cuda-arch", ("CUDA", "compute capabilities"), lambda value: (" ".join(value),))
+    yield "## CUDA's compiler as wheels\n"
+    yield _entries("nvcc-wheels", ("what", "CUDA"), lambda value: (" ".join(value),))
+    yield f"## CUDA and drivers\n\nSource: {distributions.NVIDIA_COMPAT}.\n"
+    yield _table(("CUDA", "lowest driver"), distributions.DRIVER_FLOOR)
+    yield "## PyTorch's wheels\n"
+    yield _entries(
+        "torch",
+        ("release", "Python", "CUDA", "cuDNN", "NCCL", "manylinux", "holds CUDA", "GPU code"),
+        _values("python", "cuda", "cudnn", "nccl", "glibc", "own_cuda", "code"),
+    )
+    yield _table(("releases", "builds for other releases of CUDA", "source"), wheels.TORCH_BUILDS)
+    yield "## TensorFlow's wheels\n"
+    yield _entries(
+        "tensorflow",
+        ("release", "Python", "CUDA", "cuDNN", "takes CUDA", "takes NCCL", "Keras", "manylinux", "GPU code"),
+        _values("python", "cuda", "cudnn", "cuda_needs", "nccl_needs", "keras", "glibc", "code"),
+    )
+    yield f"Source: {wheels.TESTED}.\n"
+    yield _table(("releases", "tested with CUDA", "with cuDNN"), wheels.TENSORFLOW_TESTED)
+    yield "## MXNet's wheels\n"
+    yield _entries(
+        "mxnet",
+        ("release", "CUDA", "Python of its numpy", "numpy"),
+        lambda value: (" ".join(value["builds"]), value["python"], value["numpy"]),
+    )
+    yield "## Releases on the index\n"
+    yield _entries("releases", ("package", "releases"), lambda value: (" ".join(value),))
+    yield "## What frameworks require\n"
+    yield _table(("framework", "releases", "require"), wheels.SOURCE_ONLY)
+    yield _entries(
+        "requirements", ("requirement", "has a wheel for Python"), lambda value: (" ".join(value),)
+    )
+    yield "## C++ standards\n"
+    yield _table(("framework", "from", "C++", "source"), horovod.STANDARDS)
+    yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), horovod.COMPILERS)
+    yield "## What Horovod supports\n"
+    yield _table(("since Horovod", "field", "lowest", "source"), horovod.FLOORS)
+    yield "## Frameworks that Horovod has no patch for\n"
+    yield _table(("framework", "from", "why", "source"), horovod.UNPATCHED)
+    yield "## Distributions\n"
+    yield _entries(
+        "distributions",
+        ("os", "glibc", "Python", "gcc", "CUDA", "Open MPI", "MPICH", "CMake"),
+        _distribution,
+    )
+    yield "## NVIDIA's images\n"
+    yield _table(("Ubuntu", "CUDA", "source"), distributions.NVIDIA_IMAGES)
+    yield "## What a row that works must do\n"
+    yield _table(
+        ("when", "then", "source"),
+        [
+            (" and ".join(f"{name} {spec}" for name, spec in one.when) or "always", one.then, one.fact)
+            for one in horovod.ADVICE
+        ],
+    )
+
+
+def _distribution(value: Mapping[str, Any]) -> tuple[object, ...]:
+    lists = (value["glibc"], " ".join(value["python"]), " ".join(value["gcc"]))
+    return (*lists, value["cuda"], value["openmpi"], value["mpich"], value["cmake"])
+
+
+def _values(*names: str) -> Callable[[Mapping[str, Any]], tuple[object, ...]]:
+    return lambda value: tuple({True: "yes", False: ""}.get(value[name], value[name]) for name in names)
+
+
+def _entries(table: str, headings: tuple[str, ...], cells: Callable[[Any], tuple[object, ...]]) -> str:
+    """A table of data: its file, and how each entry was obtained."""
+    rows = [(entry.key, *cells(entry.value), entry.fact) for entry in entries.load(table)]
+    return f"`stackwright/core/facts/data/{table}.json`\n\n{_table((*headings, 'source'), rows)}"
+
+
+def _table(headings: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = [headings, ("---",) * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(_cell(value) for value in line)} |" for line in lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    text = "–" if value in (None, "") else str(value)
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,1 @@
+"""Base images: bootstrapped from a mirror, or pulled."""

@@ -1,0 +1,1 @@
+"""BuildKit: builders, progress, steps."""

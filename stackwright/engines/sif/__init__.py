@@ -1,0 +1,1 @@
+"""SIF files: layout, squashfs, signatures."""

@@ -1,0 +1,1 @@
+"""This host: processes, files, disk, the site's settings, and what mirrors offer."""

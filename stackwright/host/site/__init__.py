@@ -1,0 +1,1 @@
+"""The site's settings: environment, site.yaml, credentials."""

@@ -1,0 +1,1 @@
+"""Ask mirrors and indexes what they offer."""

@@ -1,0 +1,100 @@
+"""``build.py lock``: ask for every row, then write; a row that fails does not undo the others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stackwright.core.errors import RejectedError, StackwrightError
+from stackwright.core.model.row import Cell, Lock
+from stackwright.core.resolve import lockfile, resolve
+from stackwright.host.files import replace_file
+from stackwright.host.project import Project
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.host.upstream.mirror import Mirror
+
+UV = Path(sys.prefix) / "bin" / "uv"
+
+
+def lock_rows(
+    project: Project, wanted: Sequence[Cell], *, runner: Runner, say: Callable[[str], None]
+) -> None:
+    """Write locks/<row>.txt for every wanted row. Raises the first error after the last row."""
+    site = settings.site(runner)
+    ask = partial(lockfile.compile_pins, uv=UV, runner=runner, environment=uv_environment(site, os.environ))
+    errors: list[StackwrightError] = []
+    for cell in wanted:
+        rejection = resolve.check(cell)
+        if rejection:
+            say(f"{cell.id}: not locked, because {rejection.reason}; nearest: {rejection.nearest}")
+            errors.append(RejectedError(f"{cell.id} cannot work: {rejection.reason}"))
+            continue
+        say(f"{cell.id}: asking for {', '.join(lockfile.requirements(cell))}")
+        try:
+            text = lockfile.make(cell, state=partial(lockfile.state, mirror=mirror(site, cell)), ask=ask)
+            found = lockfile.parse(text, cell.id)
+            path = replace_file(project.lock_path(cell), text.encode())
+            _refuse_unresolved(project, cell, found)
+            _refuse_other_values(cell, found)
+        except StackwrightError as error:
+            errors.append(error)
+            say(f"{cell.id}: {error}")
+        else:
+            say(f"{cell.id}: written to locks/{path.name}")
+    if errors:
+        raise errors[0]
+
+
+def _refuse_unresolved(project: Project, cell: Cell, found: Lock) -> None:
+    """Raise RejectedError where uv found no versions. The lock is kept, so that plan says why."""
+    if found.refused:
+        raise RejectedError(
+            f"the package index has no versions that satisfy the row: {found.refused}",
+            place=f"{cell.id} ({project.matrix.name}:{cell.line})",
+            hint=f"change the row; ./build.py plan {cell.id} names the nearest one that works",
+        )
+
+
+def _refuse_other_values(cell: Cell, found: Lock) -> None:
+    """Raise RejectedError where the lock has other values than the row. It is kept, so that plan says why."""
+    clash = resolve.lock_clash(cell, found)
+    if clash:
+        rule, why = clash
+        values = " with ".join(f"{name} {value}" for name, value in why.values)
+        raise RejectedError(f"{cell.id} cannot work: {values}: {why.reason} (rule {rule.name})")
+
+
+def mirror(site: settings.Site, cell: Cell, kept: Path | None = None) -> Mirror | None:
+    """That of the row's distribution, if the site knows one."""
+    address = site.mirror_of(cell.os)
+    return Mirror(address=address, kept=kept) if address else None
+
+
+def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
+    """``lock --format json``: the locks of the wanted rows as they are now on the disk."""
+    paths = {cell.id: project.lock_path(cell) for cell in wanted}
+    found = {row: (path, lockfile.read(path)) for row, path in paths.items() if path.exists()}
+    locks = [
+        {"id": row, "path": str(path), "sha256": one.sha256, "refused": one.refused, "base": asdict(one.base)}
+        for row, (path, one) in found.items()
+    ]
+    return {"version": 1, "locks": locks}
+
+
+def uv_environment(site: settings.Site, environ: Mapping[str, str]) -> dict[str, str]:
+    """uv does not read pip's configuration: what it says about the index is handed on."""
+    pip = dict(site.pip)
+    found = {}
+    if "index-url" in pip and "UV_DEFAULT_INDEX" not in environ:
+        found["UV_DEFAULT_INDEX"] = pip["index-url"]
+    if "extra-index-url" in pip and "UV_INDEX" not in environ:
+        found["UV_INDEX"] = pip["extra-index-url"]
+    if site.ca and "SSL_CERT_FILE" not in environ:
+        found["SSL_CERT_FILE"] = str(site.ca)
+    return found

@@ -1,0 +1,163 @@
+"""What a Debian suite offers today: its Release date and digest, and the versions of some packages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import re
+import socket
+import ssl
+import time
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from stackwright.core.errors import LockError, SiteError
+from stackwright.core.facts.distributions import Distribution
+from stackwright.core.model.row import Base, Package
+from stackwright.host import retry_status
+from stackwright.host.files import replace_file
+
+COMPONENTS = {"debian": ("main", "contrib", "non-free"), "ubuntu": ("main", "universe")}
+TIMEOUT = 60  # seconds without an answer
+PAUSES = (1.0, 4.0)  # seconds before the tries after the first
+
+
+def fetch(url: str) -> bytes:
+    """Tried again where that may help; a login in the address is sent. SiteError for what it was at last."""
+    request, pauses = _request(url), iter(PAUSES)
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 (checked by host.py)
+                content: bytes = answer.read()
+        except (OSError, HTTPException) as error:
+            pause = next(pauses, None)
+            if pause is None or not _passes(error):
+                raise SiteError(
+                    f"the distribution's mirror did not give {url.rsplit('/dists/')[-1]}: {error}",
+                    hint="check the network and the host's apt sources, or set STACKWRIGHT_APT_MIRROR",
+                ) from error
+            time.sleep(pause)
+        else:
+            return content
+
+
+def _request(url: str) -> urllib.request.Request:
+    parts = urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    headers = {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"} if login else {}
+    return urllib.request.Request(urlunsplit(parts._replace(netloc=host)), headers=headers)  # noqa: S310
+
+
+def _passes(error: Exception) -> bool:
+    if isinstance(error, HTTPError):
+        return error.code in retry_status.ANSWERS
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, socket.gaierror):
+        return reason.errno not in retry_status.NO_SUCH_NAME
+    return not isinstance(reason, ssl.SSLCertVerificationError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A suite's Release file: its point release, its date, its digest, and path -> sha256 of its indexes."""
+
+    version: str
+    date: str
+    digest: str
+    indexes: tuple[tuple[str, str], ...]
+
+
+def read_release(mirror: str, suite: str) -> Release:
+    content = fetch(f"{mirror.rstrip('/')}/dists/{suite}/InRelease")
+    text = content.decode("utf-8", "replace")
+    fields = dict(re.findall(r"^([A-Z][A-Za-z-]+): (.+)$", text, re.MULTILINE))
+    listed = re.findall(r"^ ([0-9a-f]{64})\s+\d+\s+(\S+)$", text, re.MULTILINE)
+    if "Date" not in fields:
+        raise SiteError(f"what the mirror calls InRelease of {suite} is not one", hint="check the mirror")
+    return Release(
+        version=fields.get("Version", ""),
+        date=parsedate_to_datetime(fields["Date"]).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ"),
+        digest=hashlib.sha256(content).hexdigest(),
+        indexes=tuple((path, digest) for digest, path in listed),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """``kept`` is a folder in which what was read of a Release file that is still the same is found again."""
+
+    address: str
+    kept: Path | None = None
+
+
+def read_suite(mirror: Mirror, known: Distribution, wanted: Iterable[str]) -> Base:
+    """The state of a release on the mirror; LockError when a wanted package is not in it.
+
+    Each index is compared with the sha256 that the Release file names. The signature of that file is
+    checked where it counts: by apt and mmdebstrap, when the base is made. Date and digest are those of the
+    last of its suites, the one that moves.
+    """
+    releases = tuple(read_release(mirror.address, suite) for suite in known.suites)
+    versions = _all_versions(mirror, known, releases)
+    missing = sorted(set(wanted) - versions.keys())
+    if missing:
+        raise LockError(
+            f"{known.suite} has no package {', '.join(missing)}", hint="correct the row's versions"
+        )
+    return Base(
+        os=known.id,
+        suite=known.suite,
+        release=releases[-1].version,
+        date=releases[-1].date,
+        digest=releases[-1].digest,
+        packages=tuple(Package(name=name, version=versions[name]) for name in sorted(wanted)),
+    )
+
+
+def _all_versions(mirror: Mirror, known: Distribution, releases: tuple[Release, ...]) -> dict[str, str]:
+    """Package to version; from ``kept`` where the Release files are those of last time."""
+    digests = [release.digest for release in releases]
+    path = mirror.kept / f"{known.id}.json" if mirror.kept else None
+    if path and path.exists():
+        kept = json.loads(path.read_text())
+        if kept["releases"] == digests:
+            return dict(kept["versions"])
+    versions: dict[str, str] = {}
+    for suite, release in zip(known.suites, releases, strict=True):
+        indexes = dict(release.indexes)
+        for component in COMPONENTS[known.family]:
+            index = f"{component}/binary-amd64/Packages.xz"
+            packed = fetch(f"{mirror.address.rstrip('/')}/dists/{suite}/{index}")
+            if hashlib.sha256(packed).hexdigest() != indexes.get(index):
+                raise SiteError(
+                    f"{index} of {suite} is not the file that Release names", hint="try again later"
+                )
+            versions.update(_versions(lzma.decompress(packed).decode()))
+    if path:
+        replace_file(path, json.dumps({"releases": digests, "versions": versions}).encode())
+    return versions
+
+
+def _versions(index: str) -> dict[str, str]:
+    return dict(re.findall(r"^Package: (\S+)\n(?:.+\n)*?Version: (\S+)$", index, re.MULTILINE))
+
+
+def upstream(version: str) -> str:
+    """The project's own version: 1:13.3.0-16+b1 is 13.3.0, and 12.4.131~12.4.1-2 is 12.4.131.
+
+    4.3.0+really4.2.1-1 is 4.2.1: that is how Debian goes back to an older release.
+    """
+    head = version.split(":", 1)[-1].rsplit("-", 1)[0].rsplit("+really", 1)[-1].lstrip(".")
+    match = re.match(r"\d+(\.\d+)*", head)
+    if match is None:
+        raise LockError(f"no version number in {version!r}")
+    return match[0]

@@ -1,0 +1,1 @@
+"""Run the probes inside an image and read the image from outside."""

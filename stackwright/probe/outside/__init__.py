@@ -1,0 +1,1 @@
+"""Read every file of an image or a SIF from outside, once."""

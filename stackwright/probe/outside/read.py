@@ -1,0 +1,46 @@
+"""An image and its SIF as they are read from outside, once, and what the checks are given of that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stackwright.core.errors import EngineError
+from stackwright.core.facts import distributions
+from stackwright.core.ledger.books import Row
+from stackwright.engines.docker import Docker
+from stackwright.host.project import Planned
+from stackwright.host.runner import Runner
+from stackwright.host.site.settings import Site
+from stackwright.probe import site_leaks
+from stackwright.probe.outside import squashfs
+from stackwright.probe.outside.documents import Documents, documents, not_read
+
+SSHD = ("image/sshd-as-user", "/usr/local/bin/sshd-as-user")
+"""In the build's context, and in the image."""
+
+
+def row_of(planned: Planned, world: str) -> Row:
+    content = dict(planned.recipe.files)[SSHD[0]]
+    gcc = distributions.gcc_release(planned.stack.gcc)
+    return Row(gcc=gcc, world=world, files={SSHD[1]: hashlib.sha256(content).hexdigest()})
+
+
+def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:
+    """Raise EngineError where a layer cannot be read."""
+    read = site_leaks.read(docker, image, site)
+    return replace(documents(read.reads, row), layers=read.layers)
+
+
+def of_sif(
+    sif: Path, site: Site, row: Row, *, docker: Docker | None, runner: Runner, image: Mapping[str, Any] | None
+) -> Documents:
+    """``image``: the ledger of the image that it was made of. What cannot be read is not judged."""
+    try:
+        read = squashfs.read(sif, site_leaks.search(site), docker=docker, runner=runner)
+    except EngineError as error:
+        return not_read(str(error))
+    return documents((read,), row, image)

@@ -1,0 +1,262 @@
+"""Runs the probes inside an image, gathers what they found, and has it judged.
+
+How a program is started in the image is passed in, so that Docker and a SIF are probed by the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter
+
+from stackwright.core import credentials
+from stackwright.core.checks.judge import verify
+from stackwright.core.checks.tables.collective import runs
+from stackwright.core.checks.tables.link import modules
+from stackwright.core.model.row import Check, Stack, Tier, Verdict
+from stackwright.engines.docker import Mount
+from stackwright.host.runner import Completed, Runner
+from stackwright.probe import agreement as agreed
+from stackwright.probe.outside.documents import Documents
+
+PYTHON = "/opt/stack/bin/python"
+TIMEOUT = 1800
+"""Seconds for all probes of one container; each of them has its own limit in probes/run.py."""
+FACTS_LIMIT = 64 * 2**20
+"""Bytes of one JSON file. An image is not trusted to write less."""
+STACK = TypeAdapter(Stack)
+
+
+class Execute(Protocol):
+    """Starts a program in a fresh container of the image, and waits for its end.
+
+    The container has no network, the host's name in it resolves (Horovod's Gloo asks for its address), and
+    /dev/shm of 1 GiB. ``user`` None: the image's default user; "0": root, where the engine can.
+    """
+
+    def __call__(
+        self, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+    ) -> Completed: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """``facts`` by probe, as ``gather`` lays them out; ``verdict`` is what they come to."""
+
+    facts: Mapping[str, Any]
+    verdict: Verdict
+
+
+def probe_image(
+    stack: Stack,
+    *,
+    world: str,
+    execute: Execute,
+    probes: Path,
+    folder: Path,
+    image: Mapping[str, Any] | None = None,
+    history: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    scripts: Mapping[str, Any] | None = None,
+    outside: Callable[[], Documents] | None = None,
+    gpus: int = 0,
+    not_run: Mapping[Tier, str],
+) -> Probed:
+    """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
+
+    Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image. SIF:
+    ``labels`` are those of the file, ``scripts`` what it runs at its start (``convert.scripts``). ``outside``
+    reads the files from outside while the probes run; where it cannot, the image's own Python is asked.
+    ``gpus`` is how many the container is given; with none the caller says in ``not_run`` why the GPU tier
+    did not run. Facts hold no credential: it is named, and gone.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        fresh.chmod(0o777)  # the image's user is not ours
+        run = partial(_run, execute, probes, fresh)
+        with ThreadPoolExecutor(1) as reader:
+            reading = reader.submit(outside) if outside else None
+            errors = run(None, words(stack, gpus, not_run))
+            read = reading.result() if reading else None
+        if read is None or read.files is None:  # as root, because keys are what others may not read
+            errors = (*run("0", ("files",)), *errors)
+        told = None if history is None else {"lines": list(history)}
+        of_image = {"image": image, "history": told, "labels": labels, "scripts": scripts}
+        found = _credentials(of_image, _read(fresh / "system.json"))
+        documents = {**of_image, "credentials": found}
+        if read is not None:
+            documents |= {"ledger": read.ledger, "files": read.files, "layers": read.layers}
+        for name, document in documents.items():
+            if document is not None:
+                (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+        _redact(fresh)
+        facts = gather(fresh)
+        if errors:
+            facts["error"] = "; ".join(errors)
+        _replace(folder, fresh)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return Probed(facts=facts, verdict=verify(stack, facts, world, not_run))
+
+
+def _credentials(of_image: Mapping[str, Any], system: Mapping[str, Any]) -> dict[str, Any]:
+    """In all that an image says of itself, and in what a program in it sees: before they are redacted."""
+    said = {name: document for name, document in of_image.items() if document is not None}
+    return credentials.found_in({**said, "environment": system.get("environment") or {}})
+
+
+def _redact(folder: Path) -> None:
+    for path in folder.glob("*.json"):
+        document = _read(path)
+        clean = credentials.redacted(document)
+        if clean is not document:
+            path.unlink()
+            path.write_text(json.dumps(clean, indent=1, sort_keys=True))
+
+
+def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
+    """What probes/run.py is asked to do as the image's user."""
+    compiling = ("compile",) if "torch" in stack.modules else ()
+    tiers: dict[Tier, tuple[str, ...]] = {
+        Tier.STATIC: ("system",),
+        Tier.LINK: (f"link={','.join(modules(stack))}", "fabric", *compiling),
+        Tier.BUILT: (*(f"built={name}" for name in stack.extensions), "attack"),
+        Tier.COLLECTIVE: tuple(f"collective={run}" for run in runs(stack)),
+        Tier.GPU: tuple(f"gpu={name}/{gpus}" for name in stack.extensions if gpus),
+    }
+    return tuple(word for tier, asked in tiers.items() if tier not in not_run for word in asked)
+
+
+def _run(
+    execute: Execute, probes: Path, fresh: Path, user: str | None, asked: Sequence[str]
+) -> tuple[str, ...]:
+    """Return what went wrong. The folders are named anew in each run: no code in the image can know them."""
+    probes_at, facts_at = (f"/{secrets.token_hex(8)}" for _ in range(2))
+    mounts = (
+        Mount(source=probes.resolve(), target=probes_at),
+        Mount(source=fresh.resolve(), target=facts_at, read_only=False),
+    )
+    argv = [PYTHON, "-B", f"{probes_at}/run.py", facts_at, *asked]
+    done = execute(argv, mounts=mounts, timeout=TIMEOUT, user=user)
+    if done.ok:
+        return ()
+    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+    return (" ".join([f"the probes ended with code {done.returncode}", *last]),)
+
+
+def gather(folder: Path) -> dict[str, Any]:
+    """All JSON files of a folder of facts, in the layout that the checks read."""
+    facts: dict[str, Any] = {}
+    for path in sorted(folder.glob("*.json")):
+        kind, _, rest = path.stem.partition("-")
+        document = _read(path)
+        if kind in ("built", "gpu"):
+            facts.setdefault(kind, {})[rest.split("-")[0]] = document
+        elif kind == "collective":
+            facts.setdefault(kind, {})[rest.replace("-", "/")] = document
+        elif kind == "times":
+            facts.setdefault(kind, {}).update(document)
+        else:
+            facts[kind] = document
+    return facts
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """One JSON object. A link is not followed: what is in the image could point it at a file of the host."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > FACTS_LIMIT:
+        return {"error": f"{path.name} is no plain file of less than {FACTS_LIMIT} bytes"}
+    try:
+        document = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
+        return {"error": f"{path.name} is not JSON: {error}"}
+    return document if isinstance(document, dict) else {"error": f"{path.name} is not a JSON object"}
+
+
+def _replace(folder: Path, fresh: Path) -> None:
+    fresh.chmod(0o755)
+    if folder.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+        folder.replace(old / folder.name)
+        fresh.replace(folder)
+        shutil.rmtree(old)
+    else:
+        fresh.replace(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTests:
+    """``passed`` is pytest's exit code 0; ``junit`` is written in any case but a crash of pytest."""
+
+    junit: Path
+    passed: bool
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """``words``: ``--container ID``, of one that is up, or ``--sif FILE --apptainer PROGRAM``."""
+
+    words: tuple[str | Path, ...]
+    environment: Mapping[str, str]
+
+
+def run_image_tests(
+    runner: Runner,
+    stack: Stack,
+    *,
+    tests: Path,
+    facts: Path,
+    world: str,
+    junit: Path,
+    not_run: Mapping[Tier, str],
+    witness: Witness | None = None,
+) -> ImageTests:
+    """Run tests/images over a folder of facts and, where there is one, against the image itself."""
+    with tempfile.TemporaryDirectory(prefix="stackwright-tests-") as folder:
+        row, reasons = Path(folder) / "stack.json", Path(folder) / "not-run.json"
+        row.write_bytes(STACK.dump_json(stack))
+        reasons.write_text(json.dumps({str(tier): reason for tier, reason in not_run.items()}))
+        argv: list[str | Path] = [
+            sys.executable, "-m", "pytest", tests, "-q", "-p", "no:cacheprovider", "--junitxml", junit,
+            "-o", "junit_family=xunit1", # the family that has properties
+            "--row-json", row, "--facts", facts, "--world", world, "--not-run", reasons,
+            *(witness.words if witness else ()),
+        ]  # fmt: skip
+        done = runner(argv, env=witness.environment if witness else None, timeout=TIMEOUT)
+    return ImageTests(junit=junit, passed=done.ok, output=done.stdout + done.stderr)
+
+
+def agreement(
+    runner: Runner,
+    stack: Stack,
+    *,
+    tests: Path,
+    facts: Path,
+    verdict: Verdict,
+    junit: Path,
+    not_run: Mapping[Tier, str],
+    witness: Witness,
+) -> Check:
+    """The image tests as one more check of an image, because they look by other means."""
+    junit.unlink(missing_ok=True)  # an older one is of another run
+    done = run_image_tests(
+        runner, stack, tests=tests, facts=facts, world=verdict.world, junit=junit, not_run=not_run,
+        witness=witness,
+    )  # fmt: skip
+    said = (done.output.strip().splitlines() or ["they said nothing"])[-1]
+    if not junit.is_file():
+        return agreed.judged((), verdict, said)
+    agreed.clean(junit)
+    return agreed.judged(agreed.cases(junit), verdict, said)

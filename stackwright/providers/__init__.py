@@ -1,8 +1,0 @@
-"""Base providers: where the image's distribution comes from, and the compiler of CUDA for it."""
-
-from stackwright.providers import debian, nvidia
-from stackwright.providers.provider import Images, Means, Provider
-
-PROVIDERS: dict[str, Provider] = {"debian": debian.PROVIDER, "nvidia": nvidia.PROVIDER}
-
-__all__ = ["PROVIDERS", "Images", "Means", "Provider"]

@@ -1,0 +1,1 @@
+"""Sign an image and verify it."""

@@ -1,0 +1,70 @@
+"""Where an image to be verified is: in a registry, or in a folder that was copied over."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from stackwright.core.errors import AttestError, UsageError
+from stackwright.engines.oci_tools import Tool
+from stackwright.host.site.settings import Site
+from stackwright.publish.attest import oci_layout
+from stackwright.publish.attest import oras as access
+from stackwright.publish.attest.jsons import json_object
+from stackwright.publish.attest.oci_layout import Layout
+from stackwright.publish.attest.oras import Access
+
+
+@contextmanager
+def opened(
+    reference: str, *, site: Callable[[], Site], oras: Callable[[], Tool], say: Callable[[str], None],
+    keep: Path | None = None, plain: bool = False,
+) -> Iterator[tuple[Layout, str]]:  # fmt: skip
+    """The folder, and the digest of the image in it.
+
+    An image of a registry is copied with all that refers to it: into ``keep``, which is empty or new, or for
+    as long as the block lasts. Of a folder nothing is asked for: neither ``site`` nor ``oras``.
+    """
+    folder, wanted = oci_layout.split(reference)
+    if folder is not None:
+        if keep:
+            raise UsageError("--keep is for images of a registry", hint="copy the folder")
+        found = Layout(folder=folder.resolve())
+        yield found, oci_layout.image_of(found, wanted)
+        return
+    match = access.parsed(reference)
+    with TemporaryDirectory(prefix="stackwright-verify-") as scratch:
+        target = (keep or Path(scratch)).resolve()
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise UsageError(f"--keep {keep}: it is there, and no empty folder", hint="name a new one")
+        here = site()
+        own = here.registry if here.registry and here.registry.host == match["host"] else None
+        ca, plain = (own.ca, own.plain or plain) if own else (None, plain)
+        with access.to_registry(reference, here, oras(), say=say, ca=ca, plain=plain) as registry:
+            found = _copied(registry, _pinned(registry, reference), target)
+        image = oci_layout.image_of(found, access.COPIED)
+        if match["digest"] not in (None, image):
+            raise AttestError(f"the registry gives another image, {image}", place=reference)
+        yield found, image
+
+
+def _pinned(registry: Access, reference: str) -> str:
+    """By its digest. AttestError where that is of several images, before GBs of all of them are copied."""
+    content = registry.manifest(reference)
+    if "manifests" in json_object(content, reference):
+        hint = f"name one of them, {access.pinned(reference, 'sha256:…')}: oras manifest fetch shows them"
+        raise AttestError(oci_layout.SEVERAL, place=reference, hint=hint)
+    return access.pinned(reference, f"sha256:{hashlib.sha256(content).hexdigest()}")
+
+
+def _copied(registry: Access, reference: str, target: Path) -> Layout:
+    """Half a copy is none: the folder is then free for the next try."""
+    try:
+        return registry.copy(reference, target)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise

@@ -1,0 +1,1 @@
+"""The documents that are signed: provenance, SBOM, VEX, in-toto."""

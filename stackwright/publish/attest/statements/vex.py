@@ -1,0 +1,126 @@
+"""Whether the published vulnerabilities of Horovod are in an image, as an OpenVEX 0.2.0 document.
+
+Pure. The status follows from the record: the patches that Horovod was built with, and the checks that attack
+it inside the image. Sources: openvex/spec, OPENVEX-SPEC.md and ATTESTING.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from packageurl import PackageURL
+
+from stackwright import __version__
+from stackwright.core.checks.observed import dig
+from stackwright.core.errors import AttestError
+from stackwright.core.facts.vulnerabilities import KNOWN, Status, Vulnerability
+from stackwright.publish.attest.statements.provenance import judged
+from stackwright.records.files import Record
+
+CONTEXT = "https://openvex.dev/ns/v0.2.0"
+ACTION = (
+    "Do not use this image where others can reach its network. "
+    "Build the row again: the patches of this Horovod fix it."
+)
+
+
+def vex(record: Record, *, image: str, patches: Mapping[str, bytes]) -> dict[str, Any]:
+    """``image`` is the manifest's digest, ``patches`` the content of each by its name."""
+    return {
+        "@context": CONTEXT,
+        "@id": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'vex/{image}/{record.row}/{record.started}')}",
+        "author": "Stackwright, for the holder of the key that signed this",
+        "role": "Document Creator",
+        "timestamp": record.finished or record.started,
+        "version": 1,
+        "tooling": f"stackwright {__version__}",
+        "statements": [_statement(one, record, image, patches) for one in KNOWN],
+    }
+
+
+def statuses(record: Record) -> dict[str, Status]:
+    """The status of each known vulnerability, as the record shows it."""
+    applied, checks = _applied(record), judged(record).checks
+    return {one.id: one.status(applied, checks) for one in KNOWN}
+
+
+def _statement(
+    one: Vulnerability, record: Record, image: str, patches: Mapping[str, bytes]
+) -> dict[str, Any]:
+    status = statuses(record)[one.id]
+    made = {
+        "vulnerability": {"@id": one.source, "name": one.id, "description": one.description},
+        "products": [_product(record, image)],
+        "status": str(status),
+        "status_notes": _notes(one, record, patches),
+    }
+    return {**made, "action_statement": ACTION} if status is Status.AFFECTED else made
+
+
+def _product(record: Record, image: str) -> dict[str, Any]:
+    horovod = _purl(PackageURL("pypi", None, "horovod", dict(record.found).get("horovod")))
+    return {
+        **_purl(PackageURL("oci", None, record.row, image)),
+        "hashes": {"sha-256": image.removeprefix("sha256:")},
+        "subcomponents": [horovod],
+    }
+
+
+def _purl(purl: PackageURL) -> dict[str, Any]:
+    return {"@id": str(purl), "identifiers": {"purl": str(purl)}}
+
+
+def _notes(one: Vulnerability, record: Record, patches: Mapping[str, bytes]) -> str:
+    """What the status was read from. AttestError where an applied patch has no text to be named by."""
+    applied = [name for name in _applied(record) if name in one.patches]
+    if missing := [name for name in applied if name not in patches]:
+        raise AttestError(f"no text of the patch {missing[0]}", place=record.row)
+    named = [f"{name} sha256:{hashlib.sha256(patches[name]).hexdigest()}" for name in applied]
+    outcomes = {check.id: check.outcome for check in judged(record).checks}
+    checks = [f"{name} {outcomes.get(name, 'not run')}" for name in one.checks]
+    return (
+        f"Patches of Horovod in this image: {', '.join(named) or 'none'}. "
+        f"Attacks on its servers inside this image: {', '.join(checks)}."
+    )
+
+
+def _applied(record: Record) -> list[str]:
+    """The patches that the wheel notes; a record that says nothing of them has none."""
+    return dict(record.found).get("patches", "").split()
+
+
+# -- compared with the record ----------------------------------------------------------------------
+
+
+def told(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Id and status of each statement."""
+    return tuple((str(dig(one, "vulnerability", "name")), str(dig(one, "status"))) for one in _said(document))
+
+
+def disagreement(document: Mapping[str, Any], record: Record, image: str) -> str:
+    """What the document says otherwise than image and record, in a line; "" where they agree.
+
+    A vulnerability that only one of the two versions of Stackwright knows is not compared.
+    """
+    if not _said(document):
+        return "it says nothing of any vulnerability"
+    derived = statuses(record)
+    for one in _said(document):
+        name, status, products = dig(one, "vulnerability", "name"), dig(one, "status"), dig(one, "products")
+        digests = [dig(product, "hashes", "sha-256") for product in _list(products)]
+        if digests != [image.removeprefix("sha256:")]:
+            return f"what it says of {name} is of another image"
+        if name in derived and status != derived[name]:
+            return f"{name} is {derived[name]} by the record, and {status} in it"
+    return ""
+
+
+def _said(document: Mapping[str, Any]) -> list[Any]:
+    return _list(document.get("statements"))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

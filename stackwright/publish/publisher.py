@@ -1,0 +1,44 @@
+"""The publisher of a site: its registry, the matrix' scheme, and today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+from stackwright.core.config import load
+from stackwright.core.errors import SiteError
+from stackwright.engines import oci_tools
+from stackwright.engines.docker import Docker
+from stackwright.host.project import Project
+from stackwright.host.runner import Runner
+from stackwright.host.site.settings import RegistryAddress, Site
+from stackwright.publish.registry.client import Access, Registry
+from stackwright.publish.rows import BeforeTags, Publisher
+
+
+def access(address: RegistryAddress, proxies: tuple[tuple[str, str], ...]) -> Access:
+    ca = address.ca.resolve() if address.ca else None  # a journal is finished from wherever that may be
+    return Access(host=address.host, ca=ca, plain=address.plain, proxies=proxies)
+
+
+def address(site: Site) -> RegistryAddress:
+    """SiteError where no registry is named."""
+    if site.registry is None:
+        hint = "registry: {address: HOST/REPOSITORY} in site.yaml, or STACKWRIGHT_REGISTRY"
+        raise SiteError("nobody says which registry to publish to", hint=hint)
+    return site.registry
+
+
+def to_site(
+    project: Project, site: Site, *, docker: Docker, runner: Runner, say: Callable[[str], None],
+    allow_less: Collection[str] = (), sif: bool = False, before_tags: BeforeTags | None = None,
+) -> Publisher:  # fmt: skip
+    """SiteError where no registry is named, PublishError where Docker's configuration cannot be read."""
+    found = address(site)
+    way = access(found, site.proxies)
+    return Publisher(
+        project=project, scheme=load.load(project.matrix).publish, registry=Registry(way, say),
+        base=found.repository, docker=docker, runner=runner, say=say,
+        skopeo=lambda: oci_tools.find("skopeo", runner, docker, mirror=site.mirror),
+        today=datetime.now(UTC).date(), allow_less=allow_less, sif=sif, before_tags=before_tags,
+    )  # fmt: skip

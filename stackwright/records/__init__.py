@@ -1,0 +1,1 @@
+"""What was done: JSON records, the history, reports."""

@@ -1,0 +1,1 @@
+"""The history of builds and nights, in SQLite."""

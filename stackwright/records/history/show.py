@@ -1,0 +1,117 @@
+"""What a person asks of the history: rows over time, and the answer of a morning again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from stackwright.core.config.messages import near
+from stackwright.core.errors import RecordError, UsageError
+from stackwright.nightly.compare import Morning, together
+from stackwright.records.history import builds
+from stackwright.records.history import nights as history_nights
+from stackwright.records.report.wording import clean, duration, size
+
+LINES = """SELECT row, id, started, state, key, tiers, image, sif, seconds FROM (
+    SELECT night.row, run.id, run.started, night.state, night.key,
+    coalesce((SELECT group_concat(world || ' ' || passed, ', ') FROM (
+        SELECT world, sum(outcome = 'passed') || ' of ' || count(*) AS passed FROM tier
+        WHERE tier.build = night.build GROUP BY world ORDER BY world)), '') AS tiers,
+    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'image') AS image,
+    (SELECT bytes FROM size WHERE size.build = night.build AND kind = 'sif') AS sif,
+    (SELECT sum(seconds) FROM timing WHERE timing.build = night.build) AS seconds,
+    row_number() OVER (PARTITION BY night.row ORDER BY run.started DESC) AS number
+    FROM night JOIN run ON run.id = night.run WHERE run.finished IS NOT NULL
+) WHERE number <= ? ORDER BY row, started DESC"""
+"""A night may be of some rows alone, as those of CI's shards are: each row has nights of its own."""
+
+ENDED = "SELECT id FROM run WHERE finished IS NOT NULL ORDER BY started DESC, id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row in one night, and the build that stood at its end: None where it has no such thing.
+
+    ``tiers``: how many passed in each world, in words. ``image`` and ``sif`` are in bytes.
+    """
+
+    row: str
+    run: str
+    started: str
+    state: str
+    key: str
+    tiers: str
+    image: int | None
+    sif: int | None
+    seconds: float | None
+
+
+def lines(path: Path, rows: Sequence[str], nights: int, known: Collection[str] = ()) -> tuple[Line, ...]:
+    """Return the last nights of the rows that a pattern names, or of all; the newest is the first.
+
+    UsageError where a pattern matches no row of a night, and none of the ``known`` rows.
+    """
+    with builds.opened(path) as db:
+        found = db.execute(LINES, (nights,)).fetchall()
+    made = tuple(Line(**dict(zip(Line.__dataclass_fields__, one, strict=True))) for one in found)
+    names = {*known, *(one.row for one in made)}
+    for name in rows:
+        if not any(fnmatchcase(row, name) for row in names):
+            hint = near(name, sorted(names)) or f"the rows are {', '.join(sorted(names)) or 'none'}"
+            raise UsageError(
+                f"no row of the matrix or of a night matches {name!r}", place=str(path), hint=hint
+            )
+    return tuple(one for one in made if not rows or any(fnmatchcase(one.row, name) for name in rows))
+
+
+def nothing(path: Path, rows: Sequence[str]) -> str:
+    """Say why no night is shown, and what adds one."""
+    of = f" of {', '.join(rows)}" if rows else ""
+    return (
+        f"{path}: it has no night{of}: a line is added by each `./build.py nightly`, and not by `run`.\n"
+        "  What `run` did: ./build.py report"
+    )
+
+
+def document(found: Sequence[Line]) -> dict[str, Any]:
+    return {"version": 1, "nights": [asdict(one) for one in found]}
+
+
+def table(found: Sequence[Line]) -> Table:
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row", "night", "came to", "key", "tiers passed", "image", "sif", "time"):
+        made.add_column(heading, overflow="fold")
+    last = ""
+    for one in found:
+        if one.row != last and last:
+            made.add_section()
+        texts = (one.started[:16].replace("T", " "), one.state, one.key[:12], one.tiers)
+        made.add_row(
+            escape(clean(one.row)) if one.row != last else "", *(escape(clean(text)) for text in texts),
+            _size(one.image), _size(one.sif), duration(one.seconds) if one.seconds else "",
+        )  # fmt: skip
+        last = one.row
+    return made
+
+
+def _size(count: int | None) -> str:
+    return "" if count is None else size(count)
+
+
+def morning(path: Path, runs: Sequence[str]) -> Morning:
+    """Of the last night that ended, or of those named, together."""
+    with builds.opened(path) as db:
+        ended = [id for (id,) in db.execute(ENDED)]
+        if not ended:
+            raise RecordError("no night has ended yet", place=str(path), hint="./build.py nightly")
+        unknown = [run for run in runs if run not in ended]
+        if unknown:
+            raise UsageError(f"no night {unknown[0]!r} has ended", hint="./build.py history names them")
+        return together([history_nights.morning_of(db, run) for run in runs or ended[:1]])

@@ -1,0 +1,1 @@
+"""Records as a table, as text, and as a page."""

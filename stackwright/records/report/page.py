@@ -1,0 +1,381 @@
+"""The page: everything that templates/page.html.j2 shows, worked out before the template is filled.
+
+The template decides about looks only. Names and details come from logs and from inside images: they are
+escaped by Jinja2, and the page forbids itself every script and every outside resource.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from stackwright import __version__
+from stackwright.core.launch.examples import Recipe, recipes
+from stackwright.core.model.row import Check, Rejection, Tier
+from stackwright.records.definition_builds import Native
+from stackwright.records.files import Record, Step, newest, utc
+from stackwright.records.report.sharing import sentence, sharing
+from stackwright.records.report.wording import (
+    LABELS,
+    WORLDS,
+    State,
+    TierCell,
+    agrees,
+    duration,
+    ending,
+    key_versions,
+    native_cells,
+    native_notes,
+    not_run,
+    plural,
+    size,
+    state,
+    tier_cells,
+)
+
+SHELL = "Shell"
+TRAIN = "mpirun -np 2 --bind-to none python train.py"
+"""Open MPI by itself binds so few ranks to a core each. Hydra reads the option with one dash or two."""
+STEPS_SHOWN = 12
+EARLIER_SHOWN = 14
+URGENCY = (State.FAILED, State.INTERRUPTED, State.UNPROVEN, State.PARTLY, State.PROVEN)
+"""The order of rows on the page: what needs a person comes first."""
+IDENTITY = ("id", "lock")
+"""Declared fields that the page shows elsewhere."""
+
+TIERS = {
+    Tier.STATIC: "Files, packages, user and labels are as declared; nothing secret or left over.",
+    Tier.LINK: "Each framework and each Horovod extension imports; one CUDA, one cuDNN, one NCCL is mapped.",
+    Tier.BUILT: "Each Horovod extension was compiled with the NCCL, MPI and Gloo of the row.",
+    Tier.COLLECTIVE: "Real collectives and training steps over two ranks, by MPI and by Gloo.",
+    Tier.GPU: "NCCL on the device, and kernels for the architectures of the row.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """``percent`` is the length, of the longest in its picture; ``share`` is words beside the value."""
+
+    label: str
+    value: str
+    percent: float
+    share: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    label: str
+    declared: str
+    found: str
+    standing: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckView:
+    """One check and what it saw in each world that it was asked in."""
+
+    id: str
+    why: str
+    seen: tuple[tuple[str, Check], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierView:
+    tier: Tier
+    purpose: str
+    cells: tuple[TierCell, ...]
+    checks: tuple[CheckView, ...]
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    what: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowView:
+    record: Record
+    state: State
+    ending: str
+    where: str
+    versions_line: str
+    numbers: tuple[tuple[str, str], ...]
+    worlds: tuple[tuple[str, tuple[TierCell, ...]], ...]
+    not_run: tuple[tuple[str, str], ...]
+    failed: tuple[tuple[str, Check], ...]
+    changes: tuple[str, ...]
+    versions: tuple[Version, ...]
+    tiers: tuple[TierView, ...]
+    phases: tuple[Bar, ...]
+    steps: tuple[Bar, ...]
+    more_steps: str
+    components: tuple[Bar, ...]
+    layers: tuple[tuple[str, str, str], ...]
+    commands: tuple[tuple[str, tuple[Command, ...]], ...]
+    recipes: tuple[Recipe, ...]
+    earlier: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeView:
+    """A SIF of a definition file. ``notes`` are what must be known beside its marks."""
+
+    one: Native
+    cells: tuple[TierCell, ...]
+    numbers: str
+    notes: tuple[str, ...]
+
+
+def page(
+    records: Sequence[Record],
+    rejections: Sequence[Rejection],
+    at: datetime,
+    natives: Sequence[Native] = (),
+) -> str:
+    made = (_row(record, _before(record, records)) for record in newest(records))
+    rows = tuple(sorted(made, key=lambda row: URGENCY.index(row.state)))
+    counts = {kind: sum(row.state is kind for row in rows) for kind in State}
+    shared = sentence(sharing(row.record for row in rows)).splitlines()
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("page.html.j2").render(
+        headline=_headline(rows, counts, natives), counts=counts, rows=rows, rejections=tuple(rejections),
+        natives=tuple(_native(one, records) for one in natives),
+        tiers=tuple(Tier), shared=shared, made=utc(at), version=__version__, shown=_moment,
+    )  # fmt: skip
+
+
+def _headline(rows: Sequence[RowView], counts: dict[State, int], natives: Sequence[Native]) -> str:
+    bad_natives = [one.row for one in natives if one.reason]
+    if bad_natives and not counts[State.FAILED] + counts[State.INTERRUPTED]:
+        return f"The definition file of {', '.join(bad_natives)} needs attention"
+    if not rows:
+        return "No image has been built yet"
+    bad = counts[State.FAILED] + counts[State.INTERRUPTED]
+    if not bad:
+        kept = any(cell.reason for row in rows for _, cells in row.worlds for cell in cells)
+        what = "passed every check that could run" if kept else "passed every check"
+        return f"{plural(len(rows), 'image')} {what}" if counts[State.UNPROVEN] == 0 else "Not proven yet"
+    verb = "needs" if bad == 1 else "need"
+    return f"{bad} of {plural(len(rows), 'image')} {verb} attention"
+
+
+def _row(record: Record, before: tuple[Record, ...]) -> RowView:
+    worlds = tuple((world, tier_cells(record, world)) for world in WORLDS)
+    steps = sorted(record.steps, key=lambda step: (step.outcome == "done", -step.seconds))
+    return RowView(
+        record=record,
+        state=state(record),
+        ending=ending(record),
+        where=ending(record).removeprefix(f"{record.status.value} "),
+        versions_line=key_versions(record),
+        numbers=_numbers(record),
+        worlds=worlds,
+        not_run=tuple((what, reason) for reason, what in not_run(record).items()),
+        failed=tuple((verdict.world, check) for verdict in record.verdicts for check in verdict.failed),
+        changes=_changes(record, before),
+        versions=_versions(record),
+        tiers=tuple(_tier(tier, worlds) for tier in Tier),
+        phases=_phases(record),
+        steps=_steps(steps[:STEPS_SHOWN]),
+        more_steps=_more(steps[STEPS_SHOWN:]),
+        components=_components(record),
+        layers=tuple((layer.what, layer.created_by, size(layer.bytes)) for layer in record.layers),
+        commands=_commands(record),
+        recipes=_launches(record),
+        earlier=tuple(_earlier(old) for old in before[:EARLIER_SHOWN]),
+    )
+
+
+def _native(one: Native, records: Sequence[Record]) -> NativeView:
+    figures = (
+        size(one.sif.bytes) if one.sif else "",
+        "" if one.build_seconds is None else f"built in {duration(one.build_seconds)}",
+    )
+    return NativeView(
+        one=one, cells=native_cells(one), numbers=" · ".join(filter(None, figures)),
+        notes=native_notes(one, newest(records)),
+    )  # fmt: skip
+
+
+def _before(record: Record, records: Iterable[Record]) -> tuple[Record, ...]:
+    """Earlier runs of the row, from new to old."""
+    older = (old for old in records if old.row == record.row and old.started < record.started)
+    return tuple(sorted(older, key=lambda old: old.started, reverse=True))
+
+
+def _numbers(record: Record) -> tuple[tuple[str, str], ...]:
+    total = sum(timing.seconds for timing in record.timings)
+    pairs = (
+        ("image", size(record.image.bytes) if record.image else ""),
+        ("SIF", size(record.sif.bytes) if record.sif else ""),
+        ("run time", duration(total) if record.timings else ""),
+    )
+    return tuple((name, text) for name, text in pairs if text)
+
+
+def _versions(record: Record) -> tuple[Version, ...]:
+    """Each declared field beside what was found, then what was found beyond that."""
+    declared, found = dict(record.declared), dict(record.found)
+    names = [name for name in {**declared, **found} if name not in IDENTITY]
+    return tuple(
+        Version(
+            label=LABELS.get(name, name), declared=declared.get(name, ""), found=found.get(name, ""),
+            standing=_standing(declared.get(name), found.get(name)),
+        )
+        for name in names
+    )  # fmt: skip
+
+
+def _standing(declared: str | None, found: str | None) -> str:
+    if found is None:
+        return "not read back"
+    if declared is None:
+        return "not declared"
+    return "as declared" if agrees(declared, found) else "differs"
+
+
+def _changes(record: Record, before: Sequence[Record]) -> tuple[str, ...]:
+    """What is other than in the last run that had looked inside: what upstream did, most of the time."""
+    last = next((old for old in before if old.found), None)
+    if last is None or not record.found:
+        return ()
+    old, new = dict(last.found), dict(record.found)
+    lines = [
+        f"{LABELS.get(name, name)}: {old.get(name, 'absent')} → {new.get(name, 'absent')}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    ]
+    if last.image and record.image and size(last.image.bytes) != size(record.image.bytes):
+        lines.append(f"Image size: {size(last.image.bytes)} → {size(record.image.bytes)}")
+    if last.lock != record.lock:
+        lines.append("The lock was renewed")
+    return tuple(lines)
+
+
+def _tier(tier: Tier, worlds: Sequence[tuple[str, tuple[TierCell, ...]]]) -> TierView:
+    cells = tuple(cell for _, row in worlds for cell in row if cell.tier is tier)
+    seen: dict[str, list[tuple[str, Check]]] = {}
+    for cell in cells:
+        for check in cell.checks:
+            seen.setdefault(check.id, []).append((cell.world, check))
+    checks = (CheckView(id=id, why=found[0][1].why, seen=tuple(found)) for id, found in seen.items())
+    failed = any(check.outcome == "failed" for cell in cells for check in cell.checks)
+    return TierView(tier=tier, purpose=TIERS[tier], cells=cells, checks=tuple(checks), failed=failed)
+
+
+def _phases(record: Record) -> tuple[Bar, ...]:
+    pairs = [(timing.phase.value, timing.seconds) for timing in record.timings]
+    total = sum(seconds for _, seconds in pairs)
+    return _bars([(name, seconds, duration(seconds), "") for name, seconds in pairs], total)
+
+
+def _steps(steps: Sequence[Step]) -> tuple[Bar, ...]:
+    def note(step: Step) -> str:
+        return step.outcome if step.outcome != "done" else "cached" if step.cached else ""
+
+    return _bars([(step.name, step.seconds, duration(step.seconds), note(step)) for step in steps], 0)
+
+
+def _more(steps: Sequence[Step]) -> str:
+    cached = sum(step.cached for step in steps)
+    text = f"{plural(len(steps), 'shorter step')}, {duration(sum(step.seconds for step in steps))} in all"
+    return (f"{text}, {cached} of them cached" if cached else text) if steps else ""
+
+
+def _components(record: Record) -> tuple[Bar, ...]:
+    """Largest first; what no component claims is shown, so that the picture adds up to the image."""
+    pairs = sorted(((part.name, part.bytes) for part in record.components), key=lambda pair: -pair[1])
+    known = sum(count for _, count in pairs)
+    total = max(record.image.bytes if record.image else 0, known)
+    if pairs and total - known >= 10**7:
+        pairs.append(("everything else", total - known))
+    return _bars([(name, count, size(count), "") for name, count in pairs], total)
+
+
+def _bars(items: Sequence[tuple[str, float, str, str]], total: float) -> tuple[Bar, ...]:
+    longest = max((amount for _, amount, _, _ in items), default=0)
+    return tuple(
+        Bar(
+            label=label, value=value, note=note, percent=100 * amount / longest if longest else 0,
+            share=f"{100 * amount / total:.0f} %" if total else "",
+        )
+        for label, amount, value, note in items
+    )  # fmt: skip
+
+
+def _commands(record: Record) -> tuple[tuple[str, tuple[Command, ...]], ...]:
+    """How to run the image; one that failed is only to be looked into."""
+    look = state(record) is State.FAILED
+    pairs = (("Docker", _docker(record)), ("Apptainer", _apptainer(record)))
+    kept = ((name, tuple(one for one in made if one.what == SHELL or not look)) for name, made in pairs)
+    return tuple((name, made) for name, made in kept if made)
+
+
+def _launches(record: Record) -> tuple[Recipe, ...]:
+    if record.image is None or state(record) is State.FAILED:
+        return ()
+    return recipes(record, _published(record) or record.image.reference)
+
+
+def _published(record: Record) -> str:
+    """The reference by digest, for whoever pulls; empty while the image is only where it was built."""
+    if record.image is None or not record.image.digest:
+        return ""
+    head, _, last = record.image.reference.rpartition("/")
+    name = last.partition("@")[0].partition(":")[0]
+    return f"{head}/{name}@{record.image.digest}" if head else f"{name}@{record.image.digest}"
+
+
+def _docker(record: Record) -> tuple[Command, ...]:
+    if record.image is None:
+        return ()
+    published = _published(record)
+    name = shlex.quote(published or record.image.reference)
+    start = "docker run --rm --gpus all --ipc=host --ulimit memlock=-1"
+    pull = (Command(what="Pull", text=f"docker pull {name}"),) if published else ()
+    return (
+        *pull,
+        Command(what=SHELL, text=f"{start} -it {name} bash"),
+        Command(
+            what="Train on 2 GPUs",
+            text=f'{start} -v "$PWD":/work -w /work {name} \\\n  {TRAIN}',
+        ),
+    )
+
+
+def _apptainer(record: Record) -> tuple[Command, ...]:
+    published = _published(record)
+    built = record.sif.path if record.sif else ""
+    file = f"{record.row}.sif" if published else built
+    if not file:
+        return ()
+    name = shlex.quote(file)
+    source = shlex.quote(f"docker://{published}")
+    pull = (Command(what="Pull", text=f"apptainer pull {name} {source}"),) if published else ()
+    return (
+        *pull,
+        Command(what=SHELL, text=f"apptainer exec --nv {name} bash"),
+        Command(what="Train on 2 GPUs", text=f"apptainer exec --nv {name} {TRAIN}"),
+    )
+
+
+def _earlier(record: Record) -> tuple[str, ...]:
+    image = size(record.image.bytes) if record.image else ""
+    time = duration(sum(timing.seconds for timing in record.timings)) if record.timings else ""
+    return _moment(record.started), state(record).value, image, time, record.key[:12]
+
+
+def _moment(stamp: str) -> str:
+    """2026-03-01T12:00:00Z as people read it; always UTC, and says so."""
+    return stamp.replace("T", " ").removesuffix("Z")[:16] + " UTC"

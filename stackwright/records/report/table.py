@@ -1,0 +1,160 @@
+"""Records for a person: a table for a terminal, text for CI, and one page for a browser."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.box import ASCII, SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from stackwright.core.errors import RecordError
+from stackwright.core.model.row import Check, Outcome, Rejection, Tier
+from stackwright.records.definition_builds import Native
+from stackwright.records.files import Phase, Record, newest
+from stackwright.records.report.page import page
+from stackwright.records.report.wording import (
+    NATIVE,
+    WORLDS,
+    State,
+    clean,
+    duration,
+    ending,
+    key_versions,
+    native_cells,
+    native_notes,
+    not_run,
+    plural,
+    size,
+    state,
+    tier_cells,
+)
+
+MARKS = {Outcome.PASSED: "✔", Outcome.FAILED: "✘", Outcome.NOT_RUN: "\N{EN DASH}"}
+STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.NOT_RUN: "yellow"}
+
+
+def table(
+    records: Iterable[Record],
+    rejections: Sequence[Rejection],
+    natives: Sequence[Native] = (),
+    *,
+    plain: bool = False,
+) -> Table:
+    """The newest record of each row, a line per world. ``plain``: words in ASCII for a dumb terminal.
+
+    ``natives``: a row's SIF of its definition file has a line of its own, whether or not there is an image.
+    """
+    chosen, natively = newest(records), {one.row: one for one in natives}
+    result = Table(
+        box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, natives, plain),
+        caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
+    )  # fmt: skip
+    result.add_column("row", overflow="fold")
+    result.add_column("world", no_wrap=True)
+    for tier in Tier:
+        result.add_column(tier.value, justify="left" if plain else "center", no_wrap=True)
+    result.add_column("size", justify="right", no_wrap=True)
+    result.add_column("time", justify="right", no_wrap=True)
+    for record in chosen:
+        for world in WORLDS:
+            first = Text(clean(record.row) if world == WORLDS[0] else "", "bold")
+            marks = [_mark(cell.outcome, plain) for cell in tier_cells(record, world)]
+            result.add_row(first, world, *marks, _size(record, world), _time(record, world))
+        if one := natively.pop(record.row, None):
+            result.add_row("", *_native_line(one, plain))
+        result.add_section()
+    for one in natively.values():
+        result.add_row(Text(clean(one.row), "bold"), *_native_line(one, plain))
+        result.add_section()
+    return result
+
+
+def counts(records: Iterable[Record]) -> str:
+    """How many rows are in which state, in one line."""
+    chosen = newest(records)
+    numbers = {kind: sum(state(record) is kind for record in chosen) for kind in State}
+    told = ", ".join(f"{count} {kind.value}" for kind, count in numbers.items() if count)
+    return f"{plural(len(chosen), 'row')}: {told or 'nothing was built'}"
+
+
+def write_page(
+    records: Iterable[Record],
+    rejections: Sequence[Rejection],
+    path: Path,
+    *,
+    natives: Sequence[Native] = (),
+    at: datetime | None = None,
+) -> Path:
+    """One HTML file that needs nothing beside it, replaced as a whole. ``at`` is when it is made: now."""
+    text = page(tuple(records), rejections, at or datetime.now(UTC), natives)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.write_text(text, encoding="utf-8", errors="replace")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        hint = "check that the folder can be written and that the disk is not full"
+        raise RecordError(f"cannot be written: {error.strerror}", place=str(path), hint=hint) from error
+    return path
+
+
+# -- parts ---
+
+
+def _mark(outcome: Outcome, plain: bool) -> Text:
+    return Text(outcome.value if plain else MARKS[outcome], "" if plain else STYLES[outcome])
+
+
+def _native_line(one: Native, plain: bool) -> tuple[str | Text, ...]:
+    marks = (_mark(cell.outcome, plain) for cell in native_cells(one))
+    time = "" if one.build_seconds is None else duration(one.build_seconds)
+    return (NATIVE, *marks, size(one.sif.bytes) if one.sif else "", time)
+
+
+def _size(record: Record, world: str) -> str:
+    file = record.image if world == "docker" else record.sif
+    return size(file.bytes) if file else ""
+
+
+def _time(record: Record, world: str) -> str:
+    seconds = record.seconds(Phase.BUILD if world == "docker" else Phase.SIF)
+    return "" if seconds is None else duration(seconds)
+
+
+def _caption(
+    records: Sequence[Record], rejections: Sequence[Rejection], natives: Sequence[Native], plain: bool
+) -> Text:
+    legend = "" if plain else "  ".join(f"{mark} {outcome.value}" for outcome, mark in MARKS.items())
+    lines = [line for record in records for line in _notes(record)]
+    lines += [f"{clean(one.row)}: {note}" for one in natives for note in native_notes(one, records)]
+    lines += [_rejected(rejection) for rejection in rejections]
+    return Text("\n".join([legend, *lines] if legend else lines))
+
+
+def _notes(record: Record) -> list[str]:
+    """What a person must know beside the marks: versions, failed checks, tiers not run, an early end."""
+    row = clean(record.row)
+    lines = [f"{row}: {key_versions(record)}"]
+    lines += [f"{row}: {ending(record)}"] if ending(record) else []
+    for verdict in record.verdicts:
+        lines += [f"{row}: {_failed(verdict.world, check)}" for check in verdict.failed]
+    lines += [f"{row}: not run: {what}: {reason}" for reason, what in not_run(record).items()]
+    return lines
+
+
+def _failed(world: str, check: Check) -> str:
+    return f"failed: {world} {check.tier.value} {clean(check.id)}: {clean(check.detail)}"
+
+
+def _rejected(rejection: Rejection) -> str:
+    clash = ", ".join(f"{name} {value}" for name, value in rejection.clash)
+    nearest = f"; nearest that works: {rejection.nearest}" if rejection.nearest else ""
+    return clean(f"{rejection.id}: rejected by {rejection.rule} ({clash}): {rejection.reason}{nearest}")
