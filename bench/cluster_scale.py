@@ -23,8 +23,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from stackwright.core.errors import StackwrightError  # noqa: E402
+from stackwright.core.model.record import Phase, Record  # noqa: E402
 from stackwright.nightly.ci.estimates import STEP  # noqa: E402 (found only now where this file is the program)
-from stackwright.records.files import Phase, Record, load  # noqa: E402
+from stackwright.records.files import load  # noqa: E402
 
 GB = 1e9
 GBIT = 1e9 / 8

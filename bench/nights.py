@@ -30,12 +30,12 @@ from rich.console import Console
 from rows import ROOT
 from test_nightly_unchanged import generated, proven
 
+from stackwright.core.model.night import State
 from stackwright.core.model.row import Lock
 from stackwright.host.project import Project, cells
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
 from stackwright.nightly import night, tags
-from stackwright.nightly.compare import State
 from stackwright.nightly.night import Order
 from stackwright.nightly.upstream import Upstream, fresh_locks
 

@@ -21,7 +21,7 @@ from docker.errors import APIError, ImageNotFound, NotFound
 
 from stackwright.core.checks import origin
 from stackwright.core.model.labels import KEY, ROW
-from stackwright.engines.bases.table import PROVIDERS
+from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines.docker import MADE_BY_US, NAMESPACE, PROJECT, Docker, connected, pid_namespace
 from stackwright.host import owners
 from stackwright.host.project import Planned, Project

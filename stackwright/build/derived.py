@@ -17,6 +17,7 @@ from stackwright.core.checks import origin
 from stackwright.core.credentials import redact
 from stackwright.core.errors import EngineError, UsageError, VerdictError
 from stackwright.core.model.labels import KEY, ROW
+from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Tier, Verdict
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
@@ -25,7 +26,6 @@ from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Record
 
 SHOWN = 100
 """Characters of an added instruction that a person is shown."""

@@ -13,8 +13,9 @@ from stackwright.core.errors import BuildError, EngineError
 from stackwright.core.model.row import Stack
 from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
+from stackwright.engines.build_gpu import look_for_build_gpu
 from stackwright.engines.docker import Docker
-from stackwright.engines.gpu import NoGpu, look_for_build_gpu
+from stackwright.engines.gpu import NoGpu
 from stackwright.host.runner import Runner
 
 TIMEOUT = 1800

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stackwright.build.display import Display
 from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
@@ -16,7 +17,6 @@ from stackwright.engines.sif.sign import Signer
 from stackwright.engines.stage_cache import Cache
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Job:
     row: Planned
     docker: Docker
     apptainer: Callable[[], Apptainer]
-    site: settings.Site
+    site: Site
     runner: Runner
     display: Display
     gpu: bool = False

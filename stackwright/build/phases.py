@@ -17,10 +17,13 @@ from stackwright.build.solve import Built, build
 from stackwright.core.checks.observed import found
 from stackwright.core.errors import DiskError
 from stackwright.core.facts import distributions
+from stackwright.core.model.record import Component, Image, Layer, Phase, Record, SifFile, Step
 from stackwright.core.model.row import Tier, Verdict
+from stackwright.core.resolve.bases import PROVIDERS, Images
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools, stage_cache
-from stackwright.engines.bases.table import PROVIDERS, Images, Means
+from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.buildkit import builders
 from stackwright.engines.buildkit.progress import short
 from stackwright.engines.docker import Mount
@@ -31,7 +34,6 @@ from stackwright.host.site import settings
 from stackwright.probe.outside.read import of_image, of_sif, row_of
 from stackwright.probe.run import Probed, Witness, agreement, gather, probe_image
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Record
 
 BUILD_NEEDS = 25 * 10**9
 """Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
@@ -88,7 +90,7 @@ def ensure_base(job: Job) -> Images:
             stage_cache.fetch(job.docker, job.cache.base(name), name)
 
     means = Means(docker=job.docker, runner=job.runner, site=job.site, say=job.display.say, bring=bring)
-    return PROVIDERS[stack.provider].ensure(stack, means)
+    return ENSURE[stack.provider](stack, means)
 
 
 def _build(job: Job, current: Record) -> Record:
@@ -146,9 +148,9 @@ def _with_image(job: Job, current: Record, images: Images) -> Record:
     assert found is not None, "a build that ended well left no image"
     base = engine.with_digest(job.docker, images[0][1])
     history = engine.layers(job.docker, job.reference)
-    image = record.Image(reference=job.reference, id=found["Id"], bytes=engine.size(history), base=base)
+    image = Image(reference=job.reference, id=found["Id"], bytes=engine.size(history), base=base)
     layers = tuple(
-        record.Layer(created_by=layer.created_by[:120], what=_purpose(layer.created_by), bytes=layer.size)
+        Layer(created_by=layer.created_by[:120], what=_purpose(layer.created_by), bytes=layer.size)
         for layer in history
         if layer.size
     )
@@ -169,9 +171,9 @@ def _purpose(created_by: str) -> str:
     return next((what for mark, what in purposes.items() if mark in created_by), "base")
 
 
-def recorded_steps(built: Built) -> tuple[record.Step, ...]:
+def recorded_steps(built: Built) -> tuple[Step, ...]:
     return tuple(
-        record.Step(
+        Step(
             name=short(step.name), seconds=round(step.seconds, 3), cached=step.cached, digest=step.digest,
             identity=step.identity, started=_moment(step.started) if step.started else None,
         )
@@ -282,14 +284,14 @@ def _judged(
     return replace(current, components=_components(probed.facts) or current.components)
 
 
-def _components(facts: Mapping[str, Any]) -> tuple[record.Component, ...]:
+def _components(facts: Mapping[str, Any]) -> tuple[Component, ...]:
     """Where the bytes are, largest first; what is too small to matter goes by its folder's name."""
     totals: dict[str, int] = {}
     for name, size in facts.get("files", {}).get("sizes", {}).items():
         shown = name if size >= SMALL_COMPONENT else f"{name.split('/')[0] or '/'} (small)"
         totals[shown] = totals.get(shown, 0) + size
     ordered = sorted(totals.items(), key=lambda item: -item[1])
-    return tuple(record.Component(name=name, bytes=size) for name, size in ordered if size)
+    return tuple(Component(name=name, bytes=size) for name, size in ordered if size)
 
 
 def _proven(world: str, current: Record) -> bool:
@@ -313,7 +315,7 @@ def _sif(job: Job, current: Record) -> Record:
     tools = {name: text for name, text in current.tools if name != SIGNED_BY}
     if job.signer:
         tools[SIGNED_BY] = job.signer.fingerprint
-    made_file = record.SifFile(
+    made_file = SifFile(
         path=str(path), bytes=made.bytes, sha256=made.sha256, compression=job.compression.name
     )
     proven = tuple(verdict for verdict in current.verdicts if verdict.world != "sif")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 from stackwright import __version__
 from stackwright.build.job import Job
 from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
-from stackwright.build.solve import row_lock
 from stackwright.core.errors import VerdictError
 from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.model.record import Phase, Record, Status, flatten
 from stackwright.core.render import dockerfile
+from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project
+from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Record, Status
 
 PROBES = {Phase.PROBE_DOCKER: "docker", Phase.PROBE_SIF: "sif"}
 """And their worlds."""
@@ -101,7 +99,7 @@ def _begin(job: Job) -> Record:
         key=job.row.recipe.key,
         lock=job.row.stack.lock.sha256,
         started=record.utc(datetime.now(UTC)),
-        declared=record.flatten(dockerfile.declared(job.row.stack)),
+        declared=flatten(dockerfile.declared(job.row.stack)),
         tools=_tools(job),
         host=record.this_host(),
     )
@@ -160,22 +158,3 @@ def _tools(job: Job) -> tuple[tuple[str, str], ...]:
         ("buildx", buildx[1] if len(buildx) > 1 else ""),
         ("checks", checks_digest(job.project.root)),
     )
-
-
-JUDGES = (
-    "probes/*.py", "stackwright/core/checks/**/*.py", "stackwright/core/ledger/*.py",
-    "stackwright/probe/outside/*.py", "stackwright/probe/agreement.py",
-    "stackwright/core/render/configuration.py", "stackwright/core/credentials.py",
-    "stackwright/core/shapes.py", "tests/images/*.py",
-)  # fmt: skip
-"""Files that a verdict follows from."""
-
-
-@functools.cache
-def checks_digest(root: Path) -> str:
-    """What judges an image: a verdict of other probes or other checks is not a verdict of these."""
-    digest = hashlib.sha256()
-    for pattern in JUDGES:
-        for path in sorted(root.glob(pattern)):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]

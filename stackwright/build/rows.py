@@ -16,18 +16,19 @@ from rich.console import Console
 from stackwright.build import row as pipeline
 from stackwright.build.display import Display
 from stackwright.build.job import Job
-from stackwright.core.errors import InternalError, StackwrightError
+from stackwright.core.errors import StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Rejection
 from stackwright.engines import apptainer, docker
 from stackwright.engines.sif.sign import Signer
+from stackwright.host.defects import internal_error
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 from stackwright.records import definition_builds
 from stackwright.records import files as record
 from stackwright.records.definition_builds import Native
-from stackwright.records.files import Phase, Record
 from stackwright.records.report import sharing, table
 
 PLAIN_WIDTH = 120
@@ -113,7 +114,7 @@ def _error(future: Future[Record]) -> StackwrightError | None:
     except StackwrightError as error:
         return error
     except Exception as defect:
-        return InternalError.of(defect)
+        return internal_error(defect)
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,13 @@ from stackwright.core.errors import BuildError
 from stackwright.core.facts.build_failures import known_cause
 from stackwright.core.model.labels import EPOCH, of_recipe
 from stackwright.core.model.row import Recipe
+from stackwright.core.model.site import Secret
 from stackwright.core.render.dockerfile import reference, write
-from stackwright.engines.bases.table import Images
+from stackwright.core.resolve.bases import Images
 from stackwright.engines.buildkit.progress import Event, Progress, Step, is_noise, short
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
-from stackwright.host.files import held
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import Secret
 
 SHOWN_TAIL = 12
 """Last lines of a failed step that a person is shown; the whole log is in the file that is named."""
@@ -31,13 +29,6 @@ class Built:
     reference: str
     steps: tuple[Step, ...]
     log: Path
-
-
-def row_lock(folder: Path, say: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
-    """One run at a time on a row."""
-    return held(
-        folder / ".lock", lambda: say(f"{folder.name}: another run works on this row; waiting for it")
-    )  # fmt: skip
 
 
 def build(

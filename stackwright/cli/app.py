@@ -29,8 +29,8 @@ from stackwright.host.runner import Runner
 
 if TYPE_CHECKING:
     from stackwright.build.rows import Session
+    from stackwright.core.model.record import Phase
     from stackwright.engines.sif.sign import Signer
-    from stackwright.records.files import Phase
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = click.Path(path_type=Path)
@@ -101,7 +101,7 @@ def _allow(context: click.Context, _: click.Parameter, names: Words) -> None:
     if not names or app is None:
         return
     from stackwright.core.config.messages import near
-    from stackwright.core.rules.every import NAMES
+    from stackwright.core.rules.table import NAMES
 
     for name in names:
         if name not in NAMES:
@@ -176,8 +176,8 @@ def work(
 ) -> None:  # fmt: skip
     """Work on rows through some phases; the summary is printed in any case."""
     from stackwright.build import rows as session
+    from stackwright.core.model.record import Phase
     from stackwright.engines.sif import sign as signing
-    from stackwright.records.files import Phase
 
     if cluster is not None and (sign or origin == "def"):
         raise UsageError("--cluster goes with neither --sign nor --from def", hint="sign when it is done")

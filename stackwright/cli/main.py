@@ -45,6 +45,7 @@ from stackwright.core.errors import (
     StackwrightError,
     UnknownError,
 )
+from stackwright.host.defects import internal_error
 from stackwright.host.site import file
 from stackwright.host.site import settings as host
 
@@ -173,14 +174,14 @@ def explain_command(app: App, row: str | None, settings: Words, form: str) -> No
 @click.pass_obj
 def lock_command(app: App, rows: Words, where: Words, form: str) -> None:
     """Ask the package index and the mirror for exact versions; write one file per row under locks/."""
-    from stackwright.host.upstream import lock_rows
+    from stackwright.host.upstream.locks import document, lock_rows
 
     wanted = app.cells(rows, where)
     try:
-        lock_rows.lock_rows(app.project, wanted, runner=app.runner, say=app.say)
+        lock_rows(app.project, wanted, runner=app.runner, say=app.say)
     finally:
         if form == "json":
-            print_json(lock_rows.document(app.project, wanted))
+            print_json(document(app.project, wanted))
 
 
 @cli.command(
@@ -399,7 +400,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; what was finished is kept, the next run goes on from there", EXIT_INTERRUPTED)
     except Exception as defect:  # nobody should see a traceback
-        _fail(str(InternalError.of(defect)), InternalError.exit_code)
+        _fail(str(internal_error(defect)), InternalError.exit_code)
     sys.exit(0)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import traceback
-
 
 class StackwrightError(Exception):
     """Base of all errors that end a command. ``exit_code`` is documented in docs/cli.md."""
@@ -22,19 +19,10 @@ class StackwrightError(Exception):
 
 
 class InternalError(StackwrightError):
-    """A defect of ours. The traceback is kept in a file, because a person cannot do anything with it."""
+    """A defect of ours."""
 
     exit_code = StackwrightError.exit_code
     meaning = StackwrightError.meaning
-
-    @classmethod
-    def of(cls, defect: Exception) -> InternalError:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="stackwright-", suffix=".traceback", delete=False, encoding="utf-8"
-        ) as file:
-            traceback.print_exception(defect, file=file)
-        cause = f"internal error: {type(defect).__name__}: {defect}"
-        return cls(cause, hint=f"please report it, with {file.name}")
 
 
 class UsageError(StackwrightError):

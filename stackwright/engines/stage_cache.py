@@ -17,7 +17,7 @@ from typing import TypeVar
 from docker.errors import APIError, NotFound
 
 from stackwright.core.errors import EngineError, SiteError
-from stackwright.engines.bases.provider import Images
+from stackwright.core.resolve.bases import Images
 from stackwright.engines.docker import Docker, connected, tag
 from stackwright.host.retry_messages import PASSING
 

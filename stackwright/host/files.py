@@ -32,3 +32,10 @@ def held(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
             on_wait()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def row_lock(folder: Path, say: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    """One run at a time on a row."""
+    return held(
+        folder / ".lock", lambda: say(f"{folder.name}: another run works on this row; waiting for it")
+    )  # fmt: skip

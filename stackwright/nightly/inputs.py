@@ -5,59 +5,18 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 
 from jinja2 import meta
 
+from stackwright.core.model.night import ORDER, Change, Input, Kind
+from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Cell, Lock
 from stackwright.core.render.dockerfile import Sources, declared, environment, values
 from stackwright.core.resolve import lockfile
 from stackwright.host.project import Planned
-from stackwright.records import files as record
 
-
-class Kind(StrEnum):
-    """What goes into a key: what a person wrote, what upstream has, what the project brings."""
-
-    VALUE = "matrix value"
-    BASE = "base"
-    DISTRIBUTION = "distribution package"
-    PACKAGE = "package"
-    COMPILER = "compiler package"
-    FILES = "locked files"
-    PATCH = "patch"
-    SOURCE = "source"
-    TEMPLATE = "template"
-    SCRIPT = "script"
-    CONTEXT = "context"
-    DECLARED = "declared"
-
-
-UPSTREAM = (Kind.BASE, Kind.DISTRIBUTION, Kind.PACKAGE, Kind.COMPILER, Kind.FILES)
-"""What moves without anyone here: the answers of mirror and index."""
-
-ORDER = {kind: number for number, kind in enumerate(Kind)}
 NOT_IN_THE_KEY = frozenset(("id", "line", "test_on_gpu"))
-DIGESTS = frozenset((Kind.FILES, Kind.PATCH, Kind.SOURCE, Kind.TEMPLATE, Kind.SCRIPT, Kind.CONTEXT))
-"""Kinds whose values are digests: that they differ says all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Input:
-    kind: Kind
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """``old`` or ``new`` is empty where there was or is none."""
-
-    kind: Kind
-    name: str
-    old: str
-    new: str
 
 
 def inputs(cell: Cell, planned: Planned, sources: Sources) -> tuple[Input, ...]:
@@ -66,7 +25,7 @@ def inputs(cell: Cell, planned: Planned, sources: Sources) -> tuple[Input, ...]:
     files = {name: hashlib.sha256(content).hexdigest() for name, content in recipe.files}
     pairs = (
         *((Kind.VALUE, name, text) for name, text in written(cell)),
-        *((Kind.DECLARED, name, text) for name, text in record.flatten(declared(stack))),
+        *((Kind.DECLARED, name, text) for name, text in flatten(declared(stack))),
         *_of_lock(stack.lock),
         *((Kind.PATCH, name[3:], files[f"horovod/patches/{name}"]) for name in _patches(files)),
         (Kind.SOURCE, f"horovod {stack.horovod}", sources.series.sha256),
@@ -98,7 +57,7 @@ def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
 def written(cell: Cell) -> Iterator[tuple[str, str]]:
     """The row as a person wrote it, where it reaches the image."""
     fields = {name: value for name, value in asdict(cell).items() if name not in NOT_IN_THE_KEY}
-    yield from record.flatten(fields)
+    yield from flatten(fields)
 
 
 def changes(old: Iterable[Input], new: Iterable[Input]) -> tuple[Change, ...]:

@@ -7,24 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stackwright.build.row import checks_digest
 from stackwright.core.errors import BuildError, InternalError, NodesError, StackwrightError, VerdictError
 from stackwright.core.facts.build_failures import known_cause
+from stackwright.core.model.night import UPSTREAM, Change, Failure, Input, Margins, Pushed, RowNight, State
+from stackwright.core.model.record import Phase
 from stackwright.core.model.row import Cell, Lock, Rejection
 from stackwright.host.project import Plan, Planned, Project
-from stackwright.nightly.compare import (
-    Failure,
-    Margins,
-    Pushed,
-    RowNight,
-    State,
-    differences,
-    stages,
-    why_to_work,
-)
-from stackwright.nightly.inputs import UPSTREAM, Change, Input, changes, declared_only, of_lock
+from stackwright.nightly.compare import differences, stages, why_to_work
+from stackwright.nightly.inputs import changes, declared_only, of_lock
 from stackwright.nightly.upstream import Answers
-from stackwright.records.files import Phase
+from stackwright.probe.digest import checks_digest
 from stackwright.records.history import builds, nights
 from stackwright.records.history.builds import Build
 from stackwright.records.history.nights import LastNight

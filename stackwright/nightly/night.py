@@ -14,19 +14,22 @@ from pathlib import Path
 from rich.console import Console
 
 from stackwright.build import rows as session
-from stackwright.build.row import checks_digest
-from stackwright.core.errors import InternalError, LockError, RecordError, StackwrightError
+from stackwright.core.errors import LockError, RecordError, StackwrightError
+from stackwright.core.model.night import Margins, Morning, Pushed, State
+from stackwright.core.model.record import Phase
 from stackwright.core.model.row import Cell, Lock, Rejection
 from stackwright.core.resolve import lockfile
+from stackwright.host.defects import internal_error
 from stackwright.host.files import held, replace_file
 from stackwright.host.project import Plan, Planned, Project, plan, sources
 from stackwright.host.runner import Runner
 from stackwright.nightly import judge
-from stackwright.nightly.compare import Margins, Morning, Pushed, State, why_to_work
+from stackwright.nightly.compare import why_to_work
 from stackwright.nightly.inputs import inputs
 from stackwright.nightly.judge import Seen
 from stackwright.nightly.upstream import Answers
-from stackwright.records.files import Phase, utc
+from stackwright.probe.digest import checks_digest
+from stackwright.records.files import utc
 from stackwright.records.history import builds as history
 from stackwright.records.history import nights
 from stackwright.records.history.builds import Build
@@ -52,7 +55,7 @@ class Publisher:
         except StackwrightError as error:
             return {row.stack.id: error for row in rows}
         except Exception as defect:
-            return dict.fromkeys((row.stack.id for row in rows), InternalError.of(defect))
+            return dict.fromkeys((row.stack.id for row in rows), internal_error(defect))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +192,7 @@ def _one_by_one(
         except StackwrightError as error:
             wrong[cell.id] = error
         except Exception as defect:
-            wrong[cell.id] = InternalError.of(defect)
+            wrong[cell.id] = internal_error(defect)
         else:
             rows += found.rows
             rejections += found.rejections

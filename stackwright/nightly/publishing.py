@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stackwright import publish
 from stackwright.core.errors import GateError, StackwrightError
+from stackwright.core.model.night import Pushed
 from stackwright.host.project import Planned
-from stackwright.nightly.compare import Pushed
 from stackwright.nightly.night import Publisher
 
 

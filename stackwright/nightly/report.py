@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from stackwright.core.errors import RecordError
+from stackwright.core.model.night import Morning
 from stackwright.host.files import replace_file
-from stackwright.nightly.compare import Morning, exit_code
+from stackwright.nightly.compare import exit_code
 from stackwright.nightly.words import markdown, text
 
 FORMS = {"text": text, "markdown": markdown}

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from stackwright import publish
 from stackwright.core.errors import EngineError, InternalError, StackwrightError, UsageError
+from stackwright.core.model.night import Morning, Pushed, RowNight, State, together
 from stackwright.core.model.row import Cell, Lock
 from stackwright.core.resolve import lockfile
 from stackwright.engines import docker as engine
@@ -22,7 +23,6 @@ from stackwright.engines.docker import Docker
 from stackwright.engines.gpu import NoGpu, look_for_gpu
 from stackwright.host.project import Planned, Project, plan
 from stackwright.nightly import judge
-from stackwright.nightly.compare import Morning, Pushed, RowNight, State, together
 from stackwright.nightly.night import Publisher
 from stackwright.publish import by_digest
 from stackwright.records.files import utc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stackwright.core.errors import PublishError, SiteError
 from stackwright.core.model import base_images
-from stackwright.host.site.settings import Site
+from stackwright.core.model.site import Site
 from stackwright.publish.registry.client import Access, Registry
 
 HINT = "mirrors.images of the site names a registry that has it; `none`: images are handed in (docs/site.md)"

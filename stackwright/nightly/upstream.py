@@ -8,20 +8,24 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from stackwright.core.errors import InternalError, SiteError, StackwrightError
+from stackwright.core.errors import SiteError, StackwrightError
 from stackwright.core.model.row import Base, Cell, Lock
+from stackwright.core.model.site import Site
 from stackwright.core.resolve import lockfile, resolve
-from stackwright.engines.bases.table import PROVIDERS
+from stackwright.core.resolve.bases import PROVIDERS
+from stackwright.core.resolve.requirements import distribution_packages, question, requirements, toolchain
+from stackwright.host.defects import internal_error
 from stackwright.host.runner import Completed, Runner
-from stackwright.host.site.settings import Site
-from stackwright.host.upstream.lock_rows import UV, mirror, uv_environment
+from stackwright.host.site import settings
+from stackwright.host.site.settings import index_address
+from stackwright.host.upstream.locks import compile_pins, make, mirror, state, uv_environment
 
 AT_ONCE = 4
 """Questions to the index, and as many to mirror and registry, which are others' servers: uv asks for many
@@ -68,9 +72,9 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
             bases = {_state_question(cell): cell for cell in possible}
             tags = {name: name for cell in possible for name in _tagged(upstream.site, cell)}
             pins = {
-                lockfile.question(cell, wanted): (cell, wanted)
+                question(cell, wanted): (cell, wanted)
                 for cell in possible
-                for wanted in (lockfile.requirements(cell), lockfile.toolchain(cell))
+                for wanted in (requirements(cell), toolchain(cell))
                 if wanted
             }
             asked_bases = _each(pool, bases, partial(_state, upstream))
@@ -81,11 +85,11 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
 
 
 def _state_question(cell: Cell) -> Question:
-    return cell.provider, cell.os, cell.cuda, lockfile.distribution_packages(cell)
+    return cell.provider, cell.os, cell.cuda, distribution_packages(cell)
 
 
 def _state(upstream: Upstream, cell: Cell) -> Base:
-    return lockfile.state(cell, mirror(upstream.site, cell, upstream.kept / "mirror"))
+    return state(cell, mirror(upstream.site, cell, upstream.kept / "mirror"))
 
 
 def _tagged(site: Site, cell: Cell) -> tuple[str, ...]:
@@ -101,10 +105,10 @@ def _lock(
     pins: Mapping[Question, Answer[Completed]],
 ) -> Lock:
     images = tuple((name, _got(digests[name], cell)) for name in _tagged(site, cell))
-    text = lockfile.make(
+    text = make(
         cell,
         state=lambda cell: replace(_got(bases[_state_question(cell)], cell), images=images),
-        ask=lambda cell, wanted: _got(pins[lockfile.question(cell, wanted)], cell),
+        ask=lambda cell, wanted: _got(pins[question(cell, wanted)], cell),
     )
     return lockfile.parse(text, cell.id)
 
@@ -132,7 +136,7 @@ def _answered(ask: Callable[[], T]) -> Answer[T]:
     except StackwrightError as error:
         return error
     except Exception as defect:
-        return InternalError.of(defect)
+        return internal_error(defect)
 
 
 # -- uv --------------------------------------------------------------------------------------------
@@ -147,8 +151,8 @@ def _asker(upstream: Upstream, private: Path) -> Callable[[Cell, tuple[str, ...]
         file.write(_config(index_address(upstream.runner, environment), upstream.same_night))
     environment |= {"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": ""}  # they would go before the file's
     return partial(
-        lockfile.compile_pins,
-        uv=UV,
+        compile_pins,
+        uv=settings.UV,
         runner=upstream.runner,
         environment=environment,
         options=("--config-file", config, "--cache-dir", upstream.kept / "uv"),
@@ -159,25 +163,3 @@ def _config(index: str, seconds: int) -> str:
     """A file of an index never changes under its name: its hash is in the lock. A page does."""
     control = f'{{ api = "max-age={seconds}", files = "max-age=365000000, immutable" }}'
     return f"[[index]]\nurl = {json.dumps(index)}\ndefault = true\ncache-control = {control}\n"
-
-
-def index_address(runner: Runner, environment: Mapping[str, str]) -> str:
-    """The address of the index that uv would ask: the site's, or its own default, which it tells."""
-    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
-        if named := environment.get(name) or os.environ.get(name):
-            return named
-    options = ("--emit-index-url", "--offline", "--no-header", "--no-config", "--no-python-downloads")
-    told = runner([UV, "pip", "compile", "-", *options], stdin="", timeout=60)
-    named = _first_index(told.stdout.splitlines())
-    if not named:
-        raise SiteError(
-            f"uv does not tell its index: {told.stderr.strip()[-300:]}", hint="set UV_DEFAULT_INDEX"
-        )
-    return named
-
-
-def _first_index(lines: Iterable[str]) -> str:
-    found = (
-        line.split(maxsplit=1)[1] for line in lines if line.startswith(("--index-url ", "--default-index "))
-    )
-    return next(found, "")

@@ -6,8 +6,16 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from stackwright.nightly.compare import Difference, Failure, Morning, RowNight, State
-from stackwright.nightly.inputs import DIGESTS, UPSTREAM, Change
+from stackwright.core.model.night import (
+    DIGESTS,
+    UPSTREAM,
+    Change,
+    Difference,
+    Failure,
+    Morning,
+    RowNight,
+    State,
+)
 from stackwright.records.report.wording import clean, duration, plural, size
 
 NAMED = 20

@@ -21,8 +21,7 @@ from pydantic import TypeAdapter
 
 from stackwright.core import credentials
 from stackwright.core.checks.judge import verify
-from stackwright.core.checks.tables.collective import runs
-from stackwright.core.checks.tables.link import modules
+from stackwright.core.checks.probes import words
 from stackwright.core.model.row import Check, Stack, Tier, Verdict
 from stackwright.engines.docker import Mount
 from stackwright.host.runner import Completed, Runner
@@ -124,19 +123,6 @@ def _redact(folder: Path) -> None:
         if clean is not document:
             path.unlink()
             path.write_text(json.dumps(clean, indent=1, sort_keys=True))
-
-
-def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
-    """What probes/run.py is asked to do as the image's user."""
-    compiling = ("compile",) if "torch" in stack.modules else ()
-    tiers: dict[Tier, tuple[str, ...]] = {
-        Tier.STATIC: ("system",),
-        Tier.LINK: (f"link={','.join(modules(stack))}", "fabric", *compiling),
-        Tier.BUILT: (*(f"built={name}" for name in stack.extensions), "attack"),
-        Tier.COLLECTIVE: tuple(f"collective={run}" for run in runs(stack)),
-        Tier.GPU: tuple(f"gpu={name}/{gpus}" for name in stack.extensions if gpus),
-    }
-    return tuple(word for tier, asked in tiers.items() if tier not in not_run for word in asked)
 
 
 def _run(

@@ -23,9 +23,9 @@ import certifi
 
 from stackwright.core.errors import EngineError
 from stackwright.core.ledger import wheels
+from stackwright.core.model.site import Site
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
-from stackwright.host.site.settings import Site
 from stackwright.probe.outside import layers
 from stackwright.probe.outside.layers import Read
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stackwright.build.solve import row_lock
 from stackwright.core.errors import EngineError, PublishError, RecordError
+from stackwright.core.model.record import Image, Record
 from stackwright.engines import docker as engine
+from stackwright.host.files import row_lock
 from stackwright.host.project import Planned
 from stackwright.publish.rows import Publisher, alone, push_image
 from stackwright.records import files as record
-from stackwright.records.files import Record
 
 
 def push(by: Publisher, row: Planned) -> None:
@@ -45,7 +45,7 @@ def _known(by: Publisher, row: Planned) -> Record:
     return known
 
 
-def _pull(by: Publisher, place: str, wanted: record.Image) -> None:
+def _pull(by: Publisher, place: str, wanted: Image) -> None:
     """By the SDK: with a wrong password the program asks for another one, and waits for it."""
     name, _, tag = wanted.reference.rpartition(":")
     hint = "docker login; the engine must trust the registry as well"

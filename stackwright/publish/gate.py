@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from stackwright.core.checks import origin
 from stackwright.core.checks.observed import dig
 from stackwright.core.model.labels import STACK
+from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import FRAMEWORKS, Outcome, Tier
-from stackwright.records.files import Record, flatten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
-from stackwright.core.errors import InternalError, PublishError, StackwrightError
+from stackwright.core.errors import PublishError, StackwrightError
 from stackwright.host.atomic import publish
+from stackwright.host.defects import internal_error
 from stackwright.host.files import held
 from stackwright.host.site import settings
 from stackwright.publish.registry.client import Access, Manifest, Registry
@@ -167,7 +168,7 @@ def main() -> None:
     except StackwrightError as error:
         _fail(error)
     except Exception as defect:
-        _fail(InternalError.of(defect))
+        _fail(internal_error(defect))
 
 
 def _fail(error: StackwrightError) -> NoReturn:

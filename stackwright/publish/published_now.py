@@ -12,13 +12,13 @@ from pydantic import TypeAdapter
 
 from stackwright.core.checks.observed import dig
 from stackwright.core.errors import RecordError
+from stackwright.core.model.record import Record
 from stackwright.publish import gate
 from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind
 from stackwright.publish.gate import Yesterday
 from stackwright.publish.registry.client import Manifest, Registry
 from stackwright.publish.tags import Named
 from stackwright.records import files as record
-from stackwright.records.files import Record
 
 _RECORDS = TypeAdapter(Record)
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from stackwright.core.config import load
 from stackwright.core.errors import SiteError
+from stackwright.core.model.site import RegistryAddress, Site
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Project
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import RegistryAddress, Site
 from stackwright.publish.registry.client import Access, Registry
 from stackwright.publish.rows import BeforeTags, Publisher
 

@@ -10,23 +10,23 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from stackwright.build.row import checks_digest
-from stackwright.build.solve import row_lock
 from stackwright.core.errors import GateError, PublishError, StackwrightError
 from stackwright.core.model.matrix import Publish
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.engines.oci_tools import Tool
+from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project, cells
 from stackwright.host.runner import Runner
+from stackwright.probe.digest import checks_digest
 from stackwright.publish import gate, moving, packing, set_index, tags
 from stackwright.publish import published_now as before
 from stackwright.publish.packing import Layout
 from stackwright.publish.registry.client import Manifest, Registry
 from stackwright.publish.tags import Named
 from stackwright.records import files as record
-from stackwright.records.files import Record
 
 PACKING = "packing-"
 """How a folder begins in which an image is packed."""

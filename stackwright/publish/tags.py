@@ -9,7 +9,7 @@ from datetime import date
 
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Publish
-from stackwright.host.site.settings import REPOSITORY
+from stackwright.core.model.site import REPOSITORY
 
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 """OCI distribution-spec 1.1, "Pulling manifests"."""

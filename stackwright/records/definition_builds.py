@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from stackwright.core.checks.compare import Difference
 from stackwright.core.credentials import redacted_json
 from stackwright.core.errors import RecordError
+from stackwright.core.model.record import Fields, Host, RowId, Seconds, Sha256, SifFile, Utc
 from stackwright.core.model.row import Verdict
 from stackwright.host.atomic import publish
-from stackwright.records.files import Fields, Host, RowId, Seconds, Sha256, SifFile, Utc
 
 FOLDER = "definition"
 """Below a row's folder of records, which are not looked for there."""

@@ -16,12 +16,12 @@ from registry_server import registry as running_registry
 from signed_image import SmallRow, small_row
 from tampering import Tampered
 
+from stackwright.core.model.site import Site
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
 from stackwright.engines.oci_tools import Tool
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings as host
-from stackwright.host.site.settings import Site
 from stackwright.publish.attest import keys, verify
 from stackwright.publish.attest import oras as access
 from stackwright.publish.attest.attach import Attached, attach

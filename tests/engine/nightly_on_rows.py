@@ -18,6 +18,8 @@ from rich.console import Console
 from stackwright.build import phases, row
 from stackwright.build.job import Job
 from stackwright.core.model.matrix import Publish
+from stackwright.core.model.night import Morning
+from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
@@ -25,13 +27,11 @@ from stackwright.host.project import Project, cells
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 from stackwright.nightly import night, tags, words
-from stackwright.nightly.compare import Morning
 from stackwright.nightly.publishing import publisher
 from stackwright.nightly.upstream import Upstream, fresh_locks
 from stackwright.publish import Publisher
 from stackwright.publish.registry.client import Access, Registry
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Record
 
 TEAM, SET = "team/images", "all"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from own_engine import TINY
 from registry_server import RegistryServer
 
-from stackwright.build.row import checks_digest
 from stackwright.core.model import labels
 from stackwright.core.model.matrix import Publish
+from stackwright.core.model.record import Image, Record, Status, flatten
 from stackwright.core.model.row import Check, Outcome, Recipe, Stack, Tier, Verdict
 from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
@@ -23,10 +23,10 @@ from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
+from stackwright.probe.digest import checks_digest
 from stackwright.publish import Publisher
 from stackwright.publish.registry.client import Access, Registry
 from stackwright.records import files as record
-from stackwright.records.files import Image, Record, Status
 
 ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 1, 2)
@@ -67,7 +67,7 @@ class Rows:
         image = self._image(stack, recipe, layer or secrets.token_bytes(kilobytes * 1024))
         fresh = Record(
             row=name, key=recipe.key, lock=stack.lock.sha256, started=record.utc(datetime.now(UTC)),
-            declared=record.flatten(dockerfile.declared(stack)), image=image, status=Status.COMPLETE,
+            declared=flatten(dockerfile.declared(stack)), image=image, status=Status.COMPLETE,
             verdicts=(judged or verdict(),), tools=(("checks", checks or checks_digest(ROOT)),),
             host=record.this_host(),
         )  # fmt: skip

@@ -16,14 +16,13 @@ import rows
 from stackwright.core.checks.judge import verify
 from stackwright.core.checks.observed import found
 from stackwright.core.model.labels import of_recipe
+from stackwright.core.model.record import Image, Record, flatten
 from stackwright.core.model.row import Tier
 from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned
 from stackwright.host.runner import Runner
-from stackwright.records import files as record
-from stackwright.records.files import Record, flatten
 
 NOT_RUN = {Tier.GPU: report_samples.NO_GPU}
 
@@ -81,7 +80,7 @@ def _quoted(labels: dict[str, str]) -> Iterator[str]:
 def recorded(row: Planned, facts: dict[str, Any], inspected: dict[str, Any]) -> Record:
     verdict = verify(row.stack, facts, "docker", NOT_RUN)
     assert not verdict.failed, verdict.failed
-    image = record.Image(
+    image = Image(
         reference=dockerfile.reference(row.recipe), id=inspected["Id"], bytes=inspected["Size"], base="base:1"
     )
     return replace(

@@ -17,6 +17,7 @@ from signed_image import SmallRow
 from tampering import Tampered
 
 from stackwright.core.errors import AttestError, PublishError, SiteError
+from stackwright.core.model.record import Phase, Record, Status
 from stackwright.core.model.row import Check, Outcome, Tier
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
@@ -25,7 +26,6 @@ from stackwright.publish.attest import keys, oras, verify
 from stackwright.publish.attest.oci_layout import Layout, image_of
 from stackwright.publish.attest.statements import provenance, sbom
 from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind, open_envelope
-from stackwright.records.files import Phase, Record, Status
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from own_engine import StartEngine
 
 from stackwright.engines import docker as engine
 from stackwright.engines.bases import debian
-from stackwright.engines.bases.table import Means
+from stackwright.engines.bases.means import Means
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings

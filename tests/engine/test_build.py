@@ -14,15 +14,16 @@ from uuid import uuid4
 
 import pytest
 
-from stackwright.build.solve import Built, build, row_lock
+from stackwright.build.solve import Built, build
 from stackwright.core.errors import BuildError
 from stackwright.core.model.row import Recipe
+from stackwright.core.model.site import Secret
 from stackwright.core.render.dockerfile import reference
 from stackwright.engines import docker as engine
 from stackwright.engines.buildkit.progress import Event
 from stackwright.engines.docker import Docker
+from stackwright.host.files import row_lock
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings
 
 Solve = Callable[..., Built]
 
@@ -39,7 +40,7 @@ def solve(docker: Docker, runner: Runner, tiny: str, tmp_path: Path) -> Solve:
     def run(
         dockerfile: str,
         *,
-        secrets: tuple[settings.Secret, ...] = (),
+        secrets: tuple[Secret, ...] = (),
         proxies: tuple[tuple[str, str], ...] = (),
         events: list[Event] | None = None,
     ) -> Built:
@@ -111,7 +112,7 @@ def test_a_secret_reaches_the_step_and_stays_out_of_the_image(
     (tmp_path / "ca").write_text("a-private-certificate")
     built = solve(
         "RUN --mount=type=secret,id=ca cat /run/secrets/ca | wc -c && test -s /run/secrets/ca\n",
-        secrets=(settings.Secret(id="ca", path=tmp_path / "ca"),),
+        secrets=(Secret(id="ca", path=tmp_path / "ca"),),
     )
     archive = engine.save(docker, runner, built.reference, tmp_path / "image.tar")
     assert b"a-private-certificate" not in archive.read_bytes()

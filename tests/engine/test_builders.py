@@ -18,6 +18,7 @@ from own_engine import TINY, OwnEngine, StartEngine
 from stackwright.build import row
 from stackwright.build.solve import build
 from stackwright.core.errors import EngineError
+from stackwright.core.model.record import Phase
 from stackwright.core.model.row import Recipe
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
@@ -25,7 +26,6 @@ from stackwright.engines.buildkit import builders
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.records.files import Phase
 
 pytestmark = pytest.mark.engine
 UPGRADE = b"POST /grpc HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"

@@ -13,12 +13,14 @@ from own_engine import TINY, OwnEngine, own_engine
 from test_cli import call
 
 from stackwright.build import clean
-from stackwright.build.solve import build, row_lock
+from stackwright.build.solve import build
 from stackwright.core.model import labels
+from stackwright.core.model.record import Image
 from stackwright.core.model.row import Recipe
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Job
 from stackwright.host import owners
+from stackwright.host.files import row_lock
 from stackwright.host.project import Project
 from stackwright.host.runner import Runner
 from stackwright.records import files as record
@@ -67,7 +69,7 @@ class Checkout:
         )  # fmt: skip
         found = engine.inspect(self.docker, done.reference)
         assert found is not None
-        image = record.Image(reference=done.reference, id=found["Id"], bytes=1, base=base)
+        image = Image(reference=done.reference, id=found["Id"], bytes=1, base=base)
         sample = replace(report_samples.built(row=row), key=key, image=image if recorded else None)
         record.write(sample, self.project.records)
         return done.reference

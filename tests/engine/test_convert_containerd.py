@@ -13,15 +13,15 @@ from bench import contents
 from stackwright.build import row
 from stackwright.build.sif import convert
 from stackwright.core.model.compression import compression
+from stackwright.core.model.record import Phase
+from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.table import PROVIDERS
 from stackwright.engines.docker import Docker
 from stackwright.engines.sif import squashfs
 from stackwright.engines.sif.squashfs import Squashing, Way
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.records.files import Phase
 
 pytestmark = pytest.mark.engine
 MADE = "stackwright-test/in-containerds-store:1"

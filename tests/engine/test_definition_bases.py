@@ -12,6 +12,7 @@ import pytest
 from rows import ROOT
 
 from stackwright.build.sif import convert, from_definition
+from stackwright.core.model.site import Site
 from stackwright.core.render.definition import file_name, render_definition
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
@@ -21,7 +22,6 @@ from stackwright.engines.docker import Docker
 from stackwright.host.project import Project, cells, plan, sources
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.host.site.settings import Site
 
 pytestmark = pytest.mark.engine
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.nvidia.yaml", out=ROOT / "out")

@@ -20,6 +20,7 @@ from stackwright.build.sif.convert import Made, finish
 from stackwright.build.sif.from_definition import base_arguments, built, lay_out
 from stackwright.core.errors import BuildError, DiskError
 from stackwright.core.model.labels import PROVIDER
+from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.core.render.definition import render_definition
 from stackwright.core.render.dockerfile import Sources
@@ -32,7 +33,6 @@ from stackwright.engines.sif.layout import root_offset
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings as host
-from stackwright.host.site.settings import Site
 from stackwright.records import definition_builds
 
 pytestmark = pytest.mark.engine

@@ -18,8 +18,9 @@ from rows import ROOT, SOURCES, stack
 from stackwright.build.gpu_test import try_on_gpu
 from stackwright.core.errors import BuildError, EngineError
 from stackwright.engines import docker as engine
+from stackwright.engines.build_gpu import BuildGpu, look_for_build_gpu
 from stackwright.engines.docker import Job
-from stackwright.engines.gpu import BuildGpu, GpuAccess, NoGpu, Way, look_for_build_gpu, look_for_gpu
+from stackwright.engines.gpu import GpuAccess, NoGpu, Way, look_for_gpu
 from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine

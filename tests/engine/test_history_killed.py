@@ -21,7 +21,8 @@ def test_a_kill_in_the_middle_of_a_write_leaves_it_whole(tmp_path: Path) -> None
     """Each transaction of the writer adds ten rows: never some of them."""
     path = tmp_path / "history.sqlite"
     writer = (
-        "import sys, itertools\nfrom pathlib import Path\nfrom stackwright.records.history import builds as history\n"
+        "import sys, itertools\nfrom pathlib import Path\n"
+        "from stackwright.records.history import builds as history\n"
         "with history.opened(Path(sys.argv[1])) as db:\n"
         "    for n in itertools.count(int(sys.argv[2])):\n"
         "        with history.transaction(db):\n"

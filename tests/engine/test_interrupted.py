@@ -15,11 +15,11 @@ from own_engine import forget
 from work_on_row import KEY, ROOT
 
 from stackwright.build.sif import convert
+from stackwright.core.model.record import Status
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.records import files as record
-from stackwright.records.files import Status
 
 pytestmark = pytest.mark.engine
 

@@ -17,12 +17,12 @@ from stackwright.core.checks.check import Facts, Finding, NotAsked
 from stackwright.core.checks.tables import ledger, static
 from stackwright.core.ledger.books import Row
 from stackwright.core.model.row import Stack
+from stackwright.core.model.site import Site
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.host.site.settings import Site
 from stackwright.probe.outside import read
 from stackwright.probe.outside.documents import Documents
 

@@ -15,10 +15,10 @@ import pytest
 from image_facts import stack
 
 from stackwright.core.checks.tables.static import site_layers
+from stackwright.core.model.site import RegistryAddress, Site
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import RegistryAddress, Site
 from stackwright.probe import site_leaks
 from stackwright.probe.outside.content import CHUNK
 

@@ -27,16 +27,15 @@ from registry_server import RegistryServer, StartRegistry
 from small_project import NCCL, ROOT, ROWS
 from upstream_server import UpstreamServer, serving
 
+from stackwright.core.model.night import Kind, Morning, State
+from stackwright.core.model.record import Phase, Status
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Completed, Runner
-from stackwright.nightly.compare import Morning, State
-from stackwright.nightly.inputs import Kind
 from stackwright.nightly.words import text
 from stackwright.publish.moving import LOCK
 from stackwright.publish.set_index import INDEX
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Status
 from stackwright.records.history import builds as history
 from stackwright.records.history import nights
 

@@ -14,16 +14,17 @@ from registry_server import RegistryServer, StartRegistry
 from upstream_server import UpstreamServer
 
 from stackwright.core.errors import SiteError
+from stackwright.core.model.night import Kind, State
 from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.docker import Docker
 from stackwright.host.project import cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 from stackwright.nightly import tags
-from stackwright.nightly.compare import State
-from stackwright.nightly.inputs import Kind
 from stackwright.nightly.words import text
 
 UBUNTU, CUDA = "ubuntu:22.04", "nvidia/cuda:12.4.1-devel-ubuntu22.04"
@@ -122,7 +123,7 @@ def test_what_was_resolved_is_what_is_built_though_the_tag_moves_meanwhile(
     push(UBUNTU, "new")
     said: list[str] = []
     means = Means(docker=docker, runner=Runner(), site=settings.site(Runner()), say=said.append)
-    images = PROVIDERS["nvidia"].ensure(row.stack, means)
+    images = ENSURE["nvidia"](row.stack, means)
     assert len(said) == len(images) == 2, "both had to be pulled again"
     assert [which(docker, name) for _, name in images] == ["old", "old"]
     assert engine.with_digest(docker, images[0][1]).endswith(f"@{locked[UBUNTU]}")

@@ -17,14 +17,16 @@ from own_engine import TINY, StartEngine
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Stack
+from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
+from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.host.site.settings import Site
 
 ROOT = Path(__file__).parents[2]
 ROWS = {
@@ -56,7 +58,7 @@ def debian(docker: Docker, runner: Runner, site: Site) -> Callable[[Stack], str]
 
     def ensure(stack: Stack) -> str:
         means = Means(docker=docker, runner=runner, site=site, say=print)
-        ((_, name),) = PROVIDERS["debian"].ensure(stack, means)
+        ((_, name),) = ENSURE["debian"](stack, means)
         return name
 
     return ensure
@@ -139,7 +141,7 @@ def test_without_a_registry_an_image_is_asked_for_by_name_and_taken_when_it_is_h
     means = Means(docker=own, runner=runner, site=site, say=print)
     for argument, name in PROVIDERS["nvidia"].images(stack):
         with pytest.raises(SiteError, match="could not be pulled") as caught:
-            PROVIDERS["nvidia"].ensure(stack, means)
+            ENSURE["nvidia"](stack, means)
         assert caught.value.place == name, argument
         assert runner(own.command("tag", TINY, name)).ok
-    assert PROVIDERS["nvidia"].ensure(stack, means) == PROVIDERS["nvidia"].wanted(stack)
+    assert ENSURE["nvidia"](stack, means) == PROVIDERS["nvidia"].wanted(stack)

@@ -16,10 +16,10 @@ import pytest
 from work_on_row import KEY, ROOT, STEPS, job
 
 from stackwright.build import row
+from stackwright.core.model.record import Phase, Status
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Status
 
 KILLS = 6
 CHILD = [sys.executable, str(Path(__file__).parent / "work_on_row.py")]

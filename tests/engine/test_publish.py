@@ -15,6 +15,7 @@ from registry_server import RegistryServer, StartRegistry
 
 from stackwright.core.errors import DiskError, GateError, MatrixError, PublishError
 from stackwright.core.model.matrix import Publish
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
@@ -27,7 +28,6 @@ from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_
 from stackwright.publish.packing import _require_same, of_image
 from stackwright.publish.registry.client import Manifest
 from stackwright.records import files as record
-from stackwright.records.files import Record
 
 pytestmark = pytest.mark.engine
 

@@ -14,6 +14,7 @@ from registry_server import RegistryServer
 
 from stackwright.build.sif import convert
 from stackwright.core.errors import GateError, PublishError, SiteError
+from stackwright.core.model.record import SifFile
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines.docker import Docker
 from stackwright.engines.sif import sign
@@ -23,7 +24,6 @@ from stackwright.host.site import settings as host
 from stackwright.publish import publish_rows
 from stackwright.publish.registry.client import Access
 from stackwright.records import files as record
-from stackwright.records.files import SifFile
 
 pytestmark = pytest.mark.engine
 

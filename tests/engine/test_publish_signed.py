@@ -13,15 +13,15 @@ from attested import TheSite
 from publishing import BASE, ROOT, TODAY
 from signed_image import SmallRow
 
-from stackwright.build.row import checks_digest
 from stackwright.core.errors import AttestError
 from stackwright.core.model.matrix import Publish
+from stackwright.core.model.site import RegistryAddress
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Project
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import RegistryAddress
+from stackwright.probe.digest import checks_digest
 from stackwright.publish import Publisher, publish_rows
 from stackwright.publish.attest import hook, oras, verify
 from stackwright.publish.attest.oci_layout import Layout, image_of

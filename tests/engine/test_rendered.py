@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackwright.core.render import dockerfile
-from stackwright.engines.bases.table import PROVIDERS
+from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner

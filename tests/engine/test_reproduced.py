@@ -19,7 +19,8 @@ from stackwright.core.model import labels
 from stackwright.core.model.row import Stack
 from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
@@ -39,7 +40,7 @@ def build(
 ) -> Iterator[Build]:
     """Without any step of before; the archive of the image, whose layers are as the registry gets them."""
     site, names = settings.site(runner), []
-    images = PROVIDERS[row.provider].ensure(row, Means(docker=docker, runner=runner, site=site, say=print))
+    images = ENSURE[row.provider](row, Means(docker=docker, runner=runner, site=site, say=print))
 
     def run(what: str, sources: dockerfile.Sources) -> Path:
         folder, name = tmp_path_factory.mktemp(what), f"stackwright-test/{what}-{uuid4().hex[:12]}:1"

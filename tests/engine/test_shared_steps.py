@@ -17,12 +17,12 @@ from rich.console import Console
 from stackwright.build.display import Display
 from stackwright.build.phases import recorded_steps
 from stackwright.build.solve import build
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Recipe
 from stackwright.core.render.dockerfile import reference
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
-from stackwright.records.files import Record
 from stackwright.records.report.sharing import sentence, sharing
 
 STAGES = """

@@ -12,6 +12,7 @@ from registry_server import RegistryServer, StartRegistry
 from stackwright.cli.app import ROOT, App
 from stackwright.cli.commands.shards import publisher as site_publisher
 from stackwright.core.errors import PublishError, RecordError
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
@@ -34,7 +35,7 @@ def by(rows: Rows, server: RegistryServer) -> Publisher:
     return publisher(rows, access(server), [])
 
 
-def noted(rows: Rows, row: Planned, **image: str) -> record.Record:
+def noted(rows: Rows, row: Planned, **image: str) -> Record:
     """Its record, with other values of its image."""
     known = rows.record_of(row)
     assert known.image is not None

@@ -12,12 +12,12 @@ from stackwright.build import row
 from stackwright.build.display import Display
 from stackwright.build.job import Job
 from stackwright.core.errors import EngineError
+from stackwright.core.model.record import Phase
 from stackwright.core.model.row import Recipe
 from stackwright.engines import docker
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.records.files import Phase
 
 ROOT = Path(__file__).parents[2]
 STEPS = 4

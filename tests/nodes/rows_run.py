@@ -6,10 +6,10 @@ from pathlib import Path
 
 from node_pair import wait_for
 
+from stackwright.core.model.record import Record, Status
 from stackwright.core.render.instructions import instructions
 from stackwright.host.project import Project, cells, plan
 from stackwright.records import files as record
-from stackwright.records.files import Record, Status
 
 LIMIT = 300
 """Seconds."""

@@ -16,14 +16,15 @@ from distributed import Security
 from node_pair import CACHE, DYING, ROWS, Nodes
 from rows_run import complete, distinct, ended, in_its_slow_step, records, while_it_runs
 
+from stackwright.core.model.record import Status
 from stackwright.engines import docker as engine
 from stackwright.engines import stage_cache
-from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.records.files import Status
 
 pytest_plugins = ("node_fixtures",)
 pytestmark = pytest.mark.engine
@@ -91,7 +92,7 @@ def base(project: Path, nodes: Nodes, runner: Runner) -> None:
     means = Means(
         docker=first, runner=runner, site=settings.site(runner), say=print, bring=partial(_bring, first)
     )
-    for _, image in PROVIDERS[stack.provider].ensure(stack, means):
+    for _, image in ENSURE[stack.provider](stack, means):
         stage_cache.send(first, image, SHARED.base(image))
 
 

@@ -18,7 +18,7 @@ from rows_run import complete, distinct, ended, in_its_slow_step, records, while
 
 from stackwright.build.nodes.client import ENGINE
 from stackwright.core.errors import NodesError
-from stackwright.records.files import Status
+from stackwright.core.model.record import Status
 
 pytest_plugins = ("node_fixtures",)
 pytestmark = pytest.mark.engine

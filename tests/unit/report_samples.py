@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stackwright.core.checks.compare import Difference
-from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict
-from stackwright.records.definition_builds import Native
-from stackwright.records.files import (
+from stackwright.core.model.record import (
     Component,
     Host,
     Image,
@@ -21,6 +19,8 @@ from stackwright.records.files import (
     Step,
     Timing,
 )
+from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict
+from stackwright.records.definition_builds import Native
 
 NOON = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
 NO_GPU = "no NVIDIA GPU on this host"

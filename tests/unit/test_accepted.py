@@ -20,14 +20,14 @@ from stackwright.audit.accepted.contradict import Outcome
 from stackwright.audit.accepted.steps import Chosen, locks, refusals
 from stackwright.audit.accepted.work import Work
 from stackwright.core.model.row import Cell
-from stackwright.core.resolve import lockfile
+from stackwright.core.model.site import Site
+from stackwright.core.resolve.requirements import requirements, toolchain
 from stackwright.core.resolve.resolve import check
 from stackwright.core.rules.rule import Clash, Said, weigh
 from stackwright.core.rules.table import CELL_RULES, first_clash
 from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.host.upstream.lock_rows import UV
 
 CHOSEN = Chosen(seed=1, rows=1, refusals=1)
 
@@ -36,7 +36,7 @@ RUNNER = Runner(show=False)
 
 
 @cache
-def site() -> settings.Site:
+def site() -> Site:
     """Asked once: it starts pip."""
     return settings.site(RUNNER)
 
@@ -50,7 +50,7 @@ def work(folder: Path) -> Work:
 
 def keep(work: Work, row: Cell, *, pins: str = "", refused: str = "") -> None:
     """As if the index had been asked today."""
-    path = work.out / "locks" / f"{work.key(row, lockfile.requirements(row))}.json"
+    path = work.out / "locks" / f"{work.key(row, requirements(row))}.json"
     replace_file(path, json.dumps({"pins": pins, "refused": refused}).encode())
 
 
@@ -68,8 +68,8 @@ def test_rows_that_differ_in_what_no_index_is_asked_are_one_question() -> None:
 def test_a_compiler_in_wheels_is_a_question_too() -> None:
     row = cell(cuda="13.2", torch="2.15.0", gcc="14", gpu_arch=("8.0",))
     assert [one.wanted for one in combinations.questions([row])] == [
-        lockfile.requirements(row),
-        lockfile.toolchain(row),
+        requirements(row),
+        toolchain(row),
     ]
 
 
@@ -213,7 +213,7 @@ def test_what_cannot_be_imported_is_told(code: str, why: tuple[str, ...], tmp_pa
     pins = wheel(tmp_path, "torch", code) + wheel(tmp_path, "numpy", "ones = lambda n: None")
     row = replace(CELL, python=f"{sys.version_info.major}.{sys.version_info.minor}")
     offline = {"UV_FIND_LINKS": str(tmp_path), "UV_NO_INDEX": "1", "UV_CACHE_DIR": str(tmp_path / "cache")}
-    assert install.failures(row, pins, uv=UV, runner=Runner(show=False), environment=offline) == why
+    assert install.failures(row, pins, uv=settings.UV, runner=Runner(show=False), environment=offline) == why
 
 
 def wheel(folder: Path, name: str, code: str) -> str:
@@ -231,5 +231,5 @@ def wheel(folder: Path, name: str, code: str) -> str:
 
 def test_a_question_is_told_apart_by_all_that_its_answer_depends_on() -> None:
     rows = (CELL, cell(python="3.12"), cell(os="debian-12"), cell(nccl="2.27.7"), cell(cudnn="9.1.0.70"))
-    asked = [Question(cell=row, wanted=lockfile.requirements(row), rows=1) for row in rows]
+    asked = [Question(cell=row, wanted=requirements(row), rows=1) for row in rows]
     assert len({one.digest for one in asked}) == 5

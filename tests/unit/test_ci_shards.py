@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from rows import ROOT, SOURCES, stack
 
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Recipe
 from stackwright.core.render.dockerfile import render
 from stackwright.core.render.instructions import instructions
@@ -17,7 +18,6 @@ from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.nightly.ci.estimates import FIRST_GUESS, Work, works
 from stackwright.nightly.ci.shards import MOST_JOBS, OTHER_JOBS, Shard, seconds, shards
 from stackwright.records import files as record
-from stackwright.records.files import Record
 from stackwright.records.report import sharing
 
 RESULTS = ROOT / "docs" / "results" / "2026-11-20"

@@ -12,10 +12,10 @@ from rows import SOURCES, stack
 from stackwright.build.sif import from_definition
 from stackwright.core.errors import BuildError, SiteError
 from stackwright.core.model.row import Base, Package
+from stackwright.core.model.site import Site
 from stackwright.core.render.definition import render_definition
 from stackwright.engines.apptainer import Apptainer
 from stackwright.host.runner import Completed, Runner
-from stackwright.host.site.settings import Site
 
 SITE = Site(
     mirror="http://mirror.site/debian", ca=None, pip=(("index-url", "http://index.site/simple"),), proxies=()

@@ -19,15 +19,15 @@ from stackwright.build.sif import definition_rows
 from stackwright.build.sif.definition_rows import FACTS, Means
 from stackwright.core.errors import BuildError, StackwrightError
 from stackwright.core.model.compression import compression
+from stackwright.core.model.record import SifFile
+from stackwright.core.model.site import Site
 from stackwright.core.render.definition import render_definition
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.sif.sign import Signer
 from stackwright.host.project import Plan, Planned, Project, cells, plan, sources
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import Site
 from stackwright.records import definition_builds
 from stackwright.records.definition_builds import Native
-from stackwright.records.files import SifFile
 
 ANEW = "it is built anew"
 

@@ -10,7 +10,8 @@ import pytest
 from rows import ROOT
 
 from stackwright.cli.main import cli
-from stackwright.core.errors import EXIT_INTERRUPTED, InternalError, StackwrightError
+from stackwright.core.errors import EXIT_INTERRUPTED, StackwrightError
+from stackwright.host.defects import internal_error
 
 
 def kinds(kind: type[StackwrightError] = StackwrightError) -> list[type[StackwrightError]]:
@@ -46,7 +47,7 @@ def test_a_defect_is_one_message_and_a_file(tmp_path: Path, monkeypatch: pytest.
     try:
         raise KeyError("x")
     except KeyError as defect:
-        error = InternalError.of(defect)
+        error = internal_error(defect)
     assert str(error).startswith("internal error: KeyError: 'x'\n  next: please report it, with ")
     (file,) = tmp_path.iterdir()
     assert "Traceback" in file.read_text()

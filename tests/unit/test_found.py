@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from image_facts import docker_facts, stack
 
 from stackwright.core.checks.observed import found
+from stackwright.core.model.record import flatten
 from stackwright.core.render import dockerfile
-from stackwright.records import files as record
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 def test_a_good_image_shows_every_field_that_it_declares() -> None:
-    declared = dict(record.flatten(dockerfile.declared(stack())))
+    declared = dict(flatten(dockerfile.declared(stack())))
     seen = dict(found(stack(), docker_facts(stack())))
     assert {name: seen.get(name) for name in declared if name not in ("id", "lock")} == {
         name: value for name, value in declared.items() if name not in ("id", "lock")

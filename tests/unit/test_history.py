@@ -15,10 +15,9 @@ from rows import ROOT
 from test_cli import call
 
 from stackwright.core.errors import RecordError
-from stackwright.nightly.compare import Margins, Morning, Pushed, RowNight, State
-from stackwright.nightly.inputs import Input, Kind
+from stackwright.core.model.night import Input, Kind, Margins, Morning, Pushed, RowNight, State
+from stackwright.core.model.record import Record, Status
 from stackwright.records import files as record
-from stackwright.records.files import Record, Status
 from stackwright.records.history import builds, nights, show
 from stackwright.records.history.merge import merge
 from stackwright.records.history.nights import Run

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.model import base_images
+from stackwright.core.model.site import Site
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
@@ -19,9 +20,9 @@ MIRROR = "http://mirror.example/debian"
 TRIXIE, FOCAL, NOBLE = (distributions.known(os) for os in ("debian-13", "ubuntu-20.04", "ubuntu-24.04"))
 
 
-def _site(**values: object) -> settings.Site:
+def _site(**values: object) -> Site:
     empty: dict[str, object] = {"mirror": None, "ca": None, "pip": (), "proxies": ()}
-    return settings.Site(**{**empty, **values})  # type: ignore[arg-type]
+    return Site(**{**empty, **values})  # type: ignore[arg-type]
 
 
 def _pip(tmp_path: Path, text: str, **environ: str) -> dict[str, str]:

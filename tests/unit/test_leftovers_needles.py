@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stackwright.core.model.site import RegistryAddress, Site
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import RegistryAddress, Site
 from stackwright.probe import site_leaks
 
 

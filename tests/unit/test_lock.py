@@ -13,13 +13,21 @@ from rows import CELL, LOCK, ROOT, cell
 
 from stackwright.core.errors import LockError
 from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.requirements import (
+    NVCC,
+    constraints,
+    overrides,
+    question,
+    request,
+    requirements,
+)
 
 
 def test_the_committed_lock_is_read() -> None:
     assert LOCK.row == "cuda12-torch"
     assert LOCK.version("torch") == "2.6.0"
     assert LOCK.base.suite == "trixie"
-    assert lockfile.request(CELL) == LOCK.request
+    assert request(CELL) == LOCK.request
 
 
 def test_every_package_of_a_lock_has_a_hash() -> None:
@@ -36,7 +44,7 @@ def test_writing_and_reading_are_inverse(tmp_path: Path) -> None:
 def test_what_compiles_is_a_second_list(tmp_path: Path) -> None:
     path = ROOT / "locks" / "cuda13-torch.txt"
     found = lockfile.read(path)
-    assert {package.name for package in found.toolchain} == set(lockfile.NVCC)
+    assert {package.name for package in found.toolchain} == set(NVCC)
     assert "nvidia-cuda-nvcc" not in {package.name for package in found.packages}
     assert "nvidia-cuda-nvcc" not in lockfile.pins(found)
     assert lockfile.toolchain_pins(found).startswith("nvidia-cuda-cccl==13.2.")
@@ -46,10 +54,10 @@ def test_what_compiles_is_a_second_list(tmp_path: Path) -> None:
 
 
 def test_mxnet_gets_an_old_numpy_and_the_libraries_that_it_loads_but_does_not_require() -> None:
-    asked = lockfile.requirements(cell(torch=None, mxnet="1.9.1"))
+    asked = requirements(cell(torch=None, mxnet="1.9.1"))
     assert "numpy<1.24" in asked
     assert "nvidia-cudnn-cu11<9" in asked
-    assert not [line for line in lockfile.requirements(CELL) if "cu11" in line or line == "numpy<1.24"]
+    assert not [line for line in requirements(CELL) if "cu11" in line or line == "numpy<1.24"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +71,7 @@ def test_mxnet_gets_an_old_numpy_and_the_libraries_that_it_loads_but_does_not_re
     ],
 )
 def test_a_wheel_compiled_against_numpy_1_is_locked_with_it(values: dict[str, str], numpy: str) -> None:
-    asked = [line for line in lockfile.requirements(cell(**values)) if line.startswith("numpy")]
+    asked = [line for line in requirements(cell(**values)) if line.startswith("numpy")]
     assert asked in ([numpy], [numpy, "numpy"])
 
 
@@ -78,9 +86,9 @@ def test_a_wheel_compiled_against_numpy_1_is_locked_with_it(values: dict[str, st
 )
 def test_the_cudnn_of_the_row_binds_the_lock(values: dict[str, str], expected: tuple[str, ...]) -> None:
     row = cell(**values)
-    assert lockfile.constraints(row) == expected
-    assert (lockfile.request(row) == LOCK.request) is not bool(expected)
-    assert (lockfile.question(row, ()) == lockfile.question(CELL, ())) is not bool(expected)
+    assert constraints(row) == expected
+    assert (request(row) == LOCK.request) is not bool(expected)
+    assert (question(row, ()) == question(CELL, ())) is not bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_the_cudnn_of_the_row_binds_the_lock(values: dict[str, str], expected: t
 def test_an_nccl_of_the_row_replaces_the_one_that_wheels_pin(
     values: dict[str, str], expected: tuple[str, ...]
 ) -> None:
-    assert lockfile.overrides(cell(**values)) == expected
+    assert overrides(cell(**values)) == expected
 
 
 def test_the_locked_nccl_is_the_one_of_the_row_and_not_the_one_that_torch_pins() -> None:
@@ -114,7 +122,7 @@ def test_a_refusal_is_kept(tmp_path: Path) -> None:
     [{"torch": "2.7.0"}, {"python": "3.12"}, {"os": "debian-12"}, {"gcc": "12"}, {"keras": "3.0"}],
 )
 def test_a_changed_value_makes_the_lock_out_of_date(value: dict[str, str]) -> None:
-    assert lockfile.request(cell(**value)) != LOCK.request
+    assert request(cell(**value)) != LOCK.request
 
 
 @pytest.mark.parametrize(

@@ -8,29 +8,28 @@ import pytest
 from report_samples import rejected
 from rows import CELL, LOCK, SOURCES, cell, stack
 
-from stackwright.core.model.row import Cell, Lock, Package, Stack
-from stackwright.core.render import dockerfile
-from stackwright.core.render.dockerfile import Sources
-from stackwright.core.resolve import lockfile
-from stackwright.host.project import Planned
-from stackwright.nightly.compare import (
+from stackwright.core.model.night import (
+    Change,
     Difference,
     Failure,
+    Kind,
     Margins,
     Morning,
     Pushed,
     RowNight,
     Stage,
     State,
-    differences,
-    exit_code,
-    stages,
     together,
-    why_to_work,
 )
-from stackwright.nightly.inputs import Change, Kind, changes, declared_only, inputs, of_lock
+from stackwright.core.model.record import flatten
+from stackwright.core.model.row import Cell, Lock, Package, Stack
+from stackwright.core.render import dockerfile
+from stackwright.core.render.dockerfile import Sources
+from stackwright.core.resolve import lockfile
+from stackwright.host.project import Planned
+from stackwright.nightly.compare import differences, exit_code, stages, why_to_work
+from stackwright.nightly.inputs import changes, declared_only, inputs, of_lock
 from stackwright.nightly.words import markdown, text
-from stackwright.records.files import flatten
 from stackwright.records.history.builds import Build
 
 

@@ -17,18 +17,18 @@ from rows import LOCK, ROOT
 from test_cli import call
 
 from stackwright.build import rows as session
-from stackwright.build.row import checks_digest
 from stackwright.build.rows import Session
 from stackwright.core.errors import InternalError, PublishError, RecordError, StackwrightError
+from stackwright.core.model.night import Failure, Morning, Pushed, State
+from stackwright.core.model.record import Status
 from stackwright.core.model.row import Lock
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Completed, Runner
 from stackwright.nightly import night, report
-from stackwright.nightly.compare import Failure, Morning, Pushed, State
 from stackwright.nightly.night import Order
 from stackwright.nightly.words import text
+from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
-from stackwright.records.files import Status
 
 ROWS = 1000
 ARCHES = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0")

@@ -18,22 +18,26 @@ from stackwright.core.config.change import changes
 from stackwright.core.config.setting import Question
 from stackwright.core.errors import LockError, SiteError
 from stackwright.core.model.row import Package, Stack
+from stackwright.core.model.site import Mirror, Site
 from stackwright.core.render import dockerfile as render
 from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.bases import NVCC, PROVIDERS
 from stackwright.core.resolve.explain import explain
+from stackwright.core.resolve.requirements import distribution_packages
 from stackwright.core.resolve.resolve import resolve
 from stackwright.engines import docker
 from stackwright.engines.bases import nvidia
-from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.table import ENSURE
 from stackwright.host.project import Project, cells
 from stackwright.host.runner import Completed
-from stackwright.host.site.settings import Site
 from stackwright.host.upstream import mirror as suite
+from stackwright.host.upstream.states import STATE
 
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.nvidia.yaml", out=ROOT / "out")
 ROWS = {cell.id: cell for cell in cells(PROJECT)}
 MIRROR = "http://mirror.example/ubuntu"
-NAMES = lockfile.distribution_packages(ROWS["cuda11-ubuntu"])
+NAMES = distribution_packages(ROWS["cuda11-ubuntu"])
 
 
 def stack(row: str, **values: Any) -> Stack:
@@ -50,7 +54,7 @@ def dockerfile(row: str, **values: Any) -> str:
 
 
 def test_without_a_mirror_the_tables_say_what_they_know_and_no_more() -> None:
-    found = nvidia.state(ROWS["cuda11-ubuntu"], NAMES, None)
+    found = STATE["nvidia"](ROWS["cuda11-ubuntu"], NAMES, None)
     assert (found.os, found.suite, found.release, found.date, found.digest) == (
         "ubuntu-20.04", "focal", "20.04", "", "",
     )  # fmt: skip
@@ -85,7 +89,7 @@ def test_a_mirror_tells_the_versions_of_the_updates(monkeypatch: pytest.MonkeyPa
     later = {"gcc-9": "9.4.0-1ubuntu1~20.04.2"}
     mirror = served({"focal": first, "focal-security": {}, "focal-updates": later})
     monkeypatch.setattr(suite, "fetch", mirror)
-    found = nvidia.state(ROWS["cuda11-ubuntu"], NAMES, suite.Mirror(address=MIRROR))
+    found = STATE["nvidia"](ROWS["cuda11-ubuntu"], NAMES, Mirror(address=MIRROR))
     known = {package.name: package.version for package in found.packages}
     assert known == {**first, **later, "nvidia-cuda-image": "11.8.0"}
     assert (found.date, len(found.digest)) == ("20261120T080000Z", 64)
@@ -94,7 +98,7 @@ def test_a_mirror_tells_the_versions_of_the_updates(monkeypatch: pytest.MonkeyPa
 def test_a_package_that_no_suite_of_the_mirror_has_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "fetch", served({"focal": {}, "focal-security": {}, "focal-updates": {}}))
     with pytest.raises(LockError, match="focal has no package gcc-9"):
-        nvidia.state(ROWS["cuda11-ubuntu"], NAMES, suite.Mirror(address=MIRROR))
+        STATE["nvidia"](ROWS["cuda11-ubuntu"], NAMES, Mirror(address=MIRROR))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +200,7 @@ def test_the_nearest_form_of_the_oldest_row_is_what_explain_says() -> None:
 
 
 def test_a_gcc_before_5_is_named_by_two_numbers() -> None:
-    assert "gcc-4.9" in lockfile.distribution_packages(ROWS["oldest"])
+    assert "gcc-4.9" in distribution_packages(ROWS["oldest"])
     assert "HOST_CC=gcc-4.9 HOST_CXX=g++-4.9" in dockerfile("oldest-nearest", gcc="4.9.3")
 
 
@@ -240,7 +244,7 @@ UBUNTU, CUDA = "ubuntu:24.04", "nvidia/cuda:12.8.1-devel-ubuntu24.04"
 
 def test_what_the_engine_has_is_taken_and_the_rest_is_pulled(has: Any) -> None:
     engine = has(UBUNTU)
-    images = PROVIDERS["nvidia"].ensure(stack("cuda12-ubuntu"), engine.means())
+    images = ENSURE["nvidia"](stack("cuda12-ubuntu"), engine.means())
     assert images == (("BASE_IMAGE", UBUNTU), ("CUDA_IMAGE", CUDA))
     assert engine.pulled == [CUDA]
     assert CUDA in engine.said[0]
@@ -248,7 +252,7 @@ def test_what_the_engine_has_is_taken_and_the_rest_is_pulled(has: Any) -> None:
 
 def test_where_no_registry_is_reached_the_error_says_how_to_hand_an_image_in(has: Any) -> None:
     with pytest.raises(SiteError) as caught:
-        PROVIDERS["nvidia"].ensure(stack("cuda12-ubuntu"), has(UBUNTU, registry=False).means())
+        ENSURE["nvidia"](stack("cuda12-ubuntu"), has(UBUNTU, registry=False).means())
     assert caught.value.place == CUDA
     assert caught.value.cause.endswith("no such host")
     assert f"docker tag YOUR_IMAGE {CUDA}" in caught.value.hint
@@ -279,9 +283,7 @@ def test_a_row_that_names_no_cuda_is_told_which_there_are() -> None:
 
 def test_a_row_keeps_the_nvcc_of_its_lock_when_the_table_moves_on() -> None:
     row = stack("cuda13-ubuntu")
-    moved = tuple(
-        replace(one, version="13.0.1") if one.name == nvidia.NVCC else one for one in row.base.packages
-    )
-    assert nvidia.images(replace(row, base=replace(row.base, packages=moved)))[1][1] == (
+    moved = tuple(replace(one, version="13.0.1") if one.name == NVCC else one for one in row.base.packages)
+    assert PROVIDERS["nvidia"].images(replace(row, base=replace(row.base, packages=moved)))[1][1] == (
         "nvidia/cuda:13.0.1-devel-ubuntu24.04"
     )

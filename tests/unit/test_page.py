@@ -12,8 +12,8 @@ from report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, re
 
 from stackwright.core.errors import RecordError
 from stackwright.core.launch.examples import WAYS, recipes
+from stackwright.core.model.record import Component, Image, Layer, Status, Step
 from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict
-from stackwright.records.files import Component, Image, Layer, Status, Step
 from stackwright.records.report.page import TIERS, page
 from stackwright.records.report.table import write_page
 from stackwright.records.report.wording import size, tier_cells

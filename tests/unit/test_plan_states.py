@@ -7,10 +7,11 @@ import pytest
 from report_samples import built, verdict
 from rows import ROOT
 
-from stackwright.build.row import checks_digest, standing
+from stackwright.build.row import standing
+from stackwright.core.model.record import Phase, Status
 from stackwright.host.project import Planned, Project, cells, plan
+from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Status
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from image_facts import docker_facts, stack
 
+from stackwright.core.checks.probes import words
 from stackwright.core.model.row import Outcome, Tier
 from stackwright.engines.docker import Mount
 from stackwright.host.runner import Completed
 from stackwright.probe.outside.documents import Documents
-from stackwright.probe.run import FACTS_LIMIT, STACK, gather, probe_image, words
+from stackwright.probe.run import FACTS_LIMIT, STACK, gather, probe_image
 
 ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}

@@ -11,6 +11,7 @@ from stackwright.cli import tables
 from stackwright.core.checks.observed import found
 from stackwright.core.facts.provenance import How, Provenance, documented, read, unchecked, weakest
 from stackwright.core.model.labels import ALLOWED
+from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
 from stackwright.core.render import dockerfile
 from stackwright.core.resolve.partial import Partial
@@ -29,7 +30,6 @@ from stackwright.core.rules.rule import (
     weigh,
 )
 from stackwright.core.rules.table import CELL_RULES, clashes
-from stackwright.records import files as record
 
 OWN = documented("a document", "2026-11-20")
 KINDS = {how: Provenance(how=how, source=f"source {how}", when="2026-11-22") for how in How}
@@ -140,7 +140,7 @@ def test_an_image_keeps_the_rules_that_were_allowed_and_only_then() -> None:
     text = dockerfile.render(allowed, SOURCES).text("Dockerfile")
     assert "org.stackwright.allowed='abi-gloo one-cuda'" in text
     assert found(allowed, {"labels": {ALLOWED: "abi-gloo one-cuda"}}) == (("allowed", "abi-gloo one-cuda"),)
-    assert ("allowed", "abi-gloo one-cuda") in record.flatten(dockerfile.declared(allowed))
+    assert ("allowed", "abi-gloo one-cuda") in flatten(dockerfile.declared(allowed))
 
 
 def test_a_lock_rule_can_be_allowed_too() -> None:

@@ -10,10 +10,10 @@ import pytest
 import rows as samples
 
 from stackwright.core.errors import AttestError, PublishError, StackwrightError
+from stackwright.core.model.night import Pushed
 from stackwright.core.render import dockerfile
 from stackwright.host.project import Planned
 from stackwright.nightly import publishing
-from stackwright.nightly.compare import Pushed
 from stackwright.publish import Published, Publisher
 from stackwright.publish import rows as publishes
 

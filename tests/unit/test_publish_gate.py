@@ -17,10 +17,10 @@ from stackwright.core.config import schema
 from stackwright.core.config.load import interpret
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Publish
+from stackwright.core.model.record import Image, Record, SifFile
 from stackwright.core.model.row import Check, Outcome, Tier, Verdict
 from stackwright.publish import gate, tags
 from stackwright.publish.gate import Yesterday
-from stackwright.records.files import Image, Record, SifFile
 
 CPU = (Tier.STATIC, Tier.LINK, Tier.BUILT, Tier.COLLECTIVE)
 CHECKS = "0123456789ab"

@@ -20,12 +20,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stackwright.core.errors import RecordError
+from stackwright.core.model.record import (
+    Component,
+    Host,
+    Image,
+    Layer,
+    Phase,
+    Record,
+    SifFile,
+    Status,
+    Step,
+    Timing,
+    flatten,
+)
 from stackwright.core.model.row import Check, Outcome, Tier, Verdict
 from stackwright.records import files as records
-from stackwright.records.files import Phase, Record, Status
 
 ROOT = Path(__file__).parents[2]
-HOST = records.Host(cpus=2, memory=24 * 10**9, machine="x86_64", kernel="6.1.0", os="Debian GNU/Linux 12")
+HOST = Host(cpus=2, memory=24 * 10**9, machine="x86_64", kernel="6.1.0", os="Debian GNU/Linux 12")
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
@@ -40,12 +52,12 @@ def sample(**changes: Any) -> Record:
         started="2026-03-01T12:00:00Z",
         declared=(("torch", "2.8.0"), ("mpi.version", "5.0.7")),
         found=(("torch", "2.8.0+cu128"),),
-        image=records.Image(reference="x:1", id="sha256:" + "c3" * 32, bytes=6_000_000_000, base="trixie"),
-        layers=(records.Layer(created_by="COPY --link", what="frameworks", bytes=4_000_000_000),),
-        components=(records.Component(name="nvidia/cudnn", bytes=1_000_000_000),),
-        sif=records.SifFile(path="out/x/x.sif", bytes=3_000_000_000, sha256="d4" * 32),
-        timings=(records.Timing(phase=Phase.BUILD, seconds=600.5),),
-        steps=(records.Step(name="[final 1/2] RUN true", seconds=1.5, cached=True),),
+        image=Image(reference="x:1", id="sha256:" + "c3" * 32, bytes=6_000_000_000, base="trixie"),
+        layers=(Layer(created_by="COPY --link", what="frameworks", bytes=4_000_000_000),),
+        components=(Component(name="nvidia/cudnn", bytes=1_000_000_000),),
+        sif=SifFile(path="out/x/x.sif", bytes=3_000_000_000, sha256="d4" * 32),
+        timings=(Timing(phase=Phase.BUILD, seconds=600.5),),
+        steps=(Step(name="[final 1/2] RUN true", seconds=1.5, cached=True),),
         verdicts=(Verdict(world="docker", checks=(check,)),),
         tools=(("engine", "28.5.2"),),
         host=HOST,
@@ -84,8 +96,8 @@ def test_a_record_is_frozen_and_hashable() -> None:
 def test_any_text_survives(name: str, detail: str, size: int, seconds: float) -> None:
     record = sample(
         found=((name, detail),),
-        components=(records.Component(name=name, bytes=size),),
-        steps=(records.Step(name=detail, seconds=seconds),),
+        components=(Component(name=name, bytes=size),),
+        steps=(Step(name=detail, seconds=seconds),),
     )
     try:
         content = records.dumps(record)
@@ -106,11 +118,11 @@ def test_any_text_survives(name: str, detail: str, size: int, seconds: float) ->
         {"started": "yesterday"},
         {"started": "2026-03-01T12:00:00+01:00"},
         {"status": "fine"},
-        {"sif": records.SifFile(path="/home/somebody/x.sif", bytes=1, sha256="d4" * 32)},
-        {"sif": records.SifFile(path="out/../../x.sif", bytes=1, sha256="d4" * 32)},
-        {"steps": (records.Step(name="x", seconds=-1),)},
-        {"steps": (records.Step(name="x", seconds=float("nan")),)},
-        {"components": (records.Component(name="x", bytes=-1),)},
+        {"sif": SifFile(path="/home/somebody/x.sif", bytes=1, sha256="d4" * 32)},
+        {"sif": SifFile(path="out/../../x.sif", bytes=1, sha256="d4" * 32)},
+        {"steps": (Step(name="x", seconds=-1),)},
+        {"steps": (Step(name="x", seconds=float("nan")),)},
+        {"components": (Component(name="x", bytes=-1),)},
     ],
 )
 def test_a_record_that_could_not_be_read_is_not_written(change: dict[str, Any], tmp_path: Path) -> None:
@@ -235,7 +247,7 @@ def test_flatten_gives_each_value_one_name() -> None:
         "frameworks": {"torch": "2.8.0"}, "keras": None, "mpi": {"flavour": "openmpi", "version": "5.0.7"},
         "gpu_arch": ("8.0", "9.0"), "test_on_gpu": False, "nccl_code": 22703,
     }  # fmt: skip
-    assert records.flatten(row) == (
+    assert flatten(row) == (
         ("torch", "2.8.0"), ("mpi.flavour", "openmpi"), ("mpi.version", "5.0.7"),
         ("gpu_arch", "8.0 9.0"), ("test_on_gpu", "false"), ("nccl_code", "22703"),
     )  # fmt: skip
@@ -271,7 +283,7 @@ def test_runs_that_begin_in_the_same_second_each_have_a_file(tmp_path: Path) -> 
 def _write_for_ever(folder: Path, writer: int) -> None:
     """Grows and shrinks, so that a half-written file could not pass for a whole one."""
     for turn in range(10**9):
-        steps = tuple(records.Step(name=f"step {n}", seconds=n) for n in range(turn % 7 * 100))
+        steps = tuple(Step(name=f"step {n}", seconds=n) for n in range(turn % 7 * 100))
         second = f"2026-03-01T12:00:{turn % 5:02}Z"
         records.write(sample(steps=steps, started=second, reason=str(writer)), folder)
 
@@ -310,8 +322,8 @@ def test_the_schema_in_the_docs_is_that_of_the_model() -> None:
 def test_each_field_is_explained_in_the_docs() -> None:
     text = (ROOT / "docs" / "record.md").read_text()
     described = set(re.findall(r"`(\w+)(?:\[\])?`", text))
-    kinds = (Record, records.Image, records.Layer, records.Component, records.SifFile, records.Step,
-             records.Timing, records.Host, Check)  # fmt: skip
+    kinds = (Record, Image, Layer, Component, SifFile, Step,
+             Timing, Host, Check)  # fmt: skip
     for kind in kinds:
         assert {field.name for field in fields(kind)} <= described, kind
 

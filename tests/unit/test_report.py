@@ -10,8 +10,9 @@ import pytest
 from report_samples import NO_GPU, all_passed, broken, built, rejected, verdict
 from rich.console import Console
 
+from stackwright.core.model.record import Phase, Record, Status
 from stackwright.core.model.row import Outcome, Tier, Verdict
-from stackwright.records.files import Phase, Record, Status, dumps
+from stackwright.records.files import dumps
 from stackwright.records.report.table import MARKS, counts, table
 from stackwright.records.report.wording import State, agrees, clean, duration, size, state, tier_cells
 

@@ -9,6 +9,7 @@ from rows import ROOT
 
 from stackwright.core.config.expand import expand
 from stackwright.core.config.load import load
+from stackwright.core.model.record import Status
 from stackwright.core.model.row import Outcome, Tier
 from stackwright.records import definition_builds
 from stackwright.records import files as record
@@ -24,7 +25,7 @@ def test_a_result_is_a_complete_record(path: Path) -> None:
     found = record.load(path)
     assert found.row == path.stem
     assert found.row in ROWS
-    assert found.status is record.Status.COMPLETE
+    assert found.status is Status.COMPLETE
     for world in ("docker", "sif"):
         verdict = found.verdict(world)
         assert verdict

@@ -12,14 +12,14 @@ from rows import ALWAYS, CELL, LOCK, SERIES, cell, lock_with
 from stackwright.core.config.change import changes
 from stackwright.core.facts import horovod
 from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
-from stackwright.core.resolve.lockfile import request
 from stackwright.core.resolve.nearest import KNOWN, nearest
+from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.resolve import check, nccl_code, resolve, suggest
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, Rule, Said, weigh
 from stackwright.core.rules.table import CELL_RULES, first_clash
-from stackwright.host.upstream.mirror import upstream
+from stackwright.core.versions import upstream
 
 CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("cuda-gcc", {"gcc": "14"}, "gcc 13 instead of 14"),

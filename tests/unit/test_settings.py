@@ -17,6 +17,7 @@ from rich.console import Console
 from stackwright.build.display import Display
 from stackwright.core import credentials
 from stackwright.core.checks.judge import verify
+from stackwright.core.model.record import Layer, Step
 from stackwright.core.model.row import Outcome, Stack, Tier
 from stackwright.core.render import configuration
 from stackwright.engines.docker import Mount
@@ -254,8 +255,8 @@ def test_no_fact_and_no_verdict_holds_what_was_planted(tmp_path: Path) -> None:
 
 def test_no_record_page_or_log_holds_what_was_planted(tmp_path: Path) -> None:
     probed, _ = planted(tmp_path)
-    layer = record.Layer(created_by=f"RUN echo password={SECRET}", what="base", bytes=5)
-    step = record.Step(name=f"[final 1/2] ENV TOKEN={SECRET}", seconds=1.0)
+    layer = Layer(created_by=f"RUN echo password={SECRET}", what="base", bytes=5)
+    step = Step(name=f"[final 1/2] ENV TOKEN={SECRET}", seconds=1.0)
     raw = replace(
         built(),
         layers=(layer,),

@@ -13,9 +13,9 @@ from rows import ROOT
 from test_cli import call
 from test_nightly_unchanged import NoProgram, proven, work
 
+from stackwright.core.model.night import Morning, Pushed, State
 from stackwright.host.project import Project, cells, plan
 from stackwright.nightly import night, shards
-from stackwright.nightly.compare import Morning, Pushed, State
 from stackwright.nightly.night import Order, Publisher
 from stackwright.records.history import builds, nights
 from stackwright.records.history.merge import merge

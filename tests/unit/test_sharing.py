@@ -14,10 +14,11 @@ from rich.console import Console
 
 from stackwright.build.display import Display
 from stackwright.build.rows import Session, document
+from stackwright.core.model.record import Record
+from stackwright.core.model.record import Step as Recorded
 from stackwright.engines.buildkit.progress import Event, Step
 from stackwright.engines.buildkit.steps import CONTEXT, own_steps
-from stackwright.records.files import Record, write
-from stackwright.records.files import Step as Recorded
+from stackwright.records.files import write
 from stackwright.records.report.page import page
 from stackwright.records.report.sharing import executions, of_files, sentence, sharing
 

@@ -15,8 +15,8 @@ from stackwright.build.job import Job
 from stackwright.build.sif import convert
 from stackwright.build.sif.convert import Made
 from stackwright.core.model.compression import compression
+from stackwright.core.model.record import SifFile
 from stackwright.engines.sif.sign import Signer
-from stackwright.records.files import SifFile
 
 OURS, OTHER = (Signer(key=Path("k.pem"), public=text) for text in (b"ours", b"other"))
 

@@ -12,6 +12,7 @@ import yaml
 
 from stackwright.core.errors import SiteError
 from stackwright.core.model.labels import URL, VENDOR
+from stackwright.core.model.site import RegistryAddress
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import file, settings
@@ -55,7 +56,7 @@ def test_it_comes_out_as_the_site(tmp_path: Path) -> None:
     assert dict(site.pip)["index-url"] == "https://pypi.example/simple"
     assert dict(site.proxies)["https_proxy"] == "http://proxy.example:3128"
     assert site.ca == tmp_path / "ca.pem" and site.signing_key == tmp_path / "key.pem"
-    assert site.registry == settings.RegistryAddress(
+    assert site.registry == RegistryAddress(
         host="registry.example:5000", repository="hpc/images", ca=tmp_path / "registry.pem", plain=True
     )
     assert site.cache == "registry.example:5000/hpc/cache" and site.builders == ("farm",)

@@ -22,18 +22,18 @@ from referencing import Registry, Resource
 
 from stackwright.core.checks.observed import found
 from stackwright.core.errors import AttestError, UsageError
+from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import Outcome
+from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.engines.oci_tools import Tool
 from stackwright.host.runner import Completed, Runner
-from stackwright.host.site.settings import Site
 from stackwright.publish.attest import oci_layout, source, verify
 from stackwright.publish.attest import oras as access
 from stackwright.publish.attest.keys import PublicKey
 from stackwright.publish.attest.statements import provenance, sbom, statement
 from stackwright.publish.attest.statements.statement import Kind
 from stackwright.records import files as record
-from stackwright.records.files import Record
 
 IMAGE = f"sha256:{'1' * 64}"
 STACK = rows.stack(patches=("cxx17.patch",))
@@ -46,7 +46,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def of_row(**changes: Any) -> Record:
     whole = replace(
         report_samples.built(row=STACK.id), key=RECIPE.key, found=found(STACK, FACTS),
-        declared=record.flatten(dockerfile.declared(STACK)),
+        declared=flatten(dockerfile.declared(STACK)),
     )  # fmt: skip
     return replace(whole, **changes)
 

@@ -16,11 +16,10 @@ import rows
 from stackwright.core.checks.tables import attack
 from stackwright.core.errors import AttestError
 from stackwright.core.facts.vulnerabilities import KNOWN, Status
+from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import Check, Outcome, Stack, Tier
 from stackwright.core.render import dockerfile
 from stackwright.publish.attest.statements import sbom, vex
-from stackwright.records import files as record
-from stackwright.records.files import Record
 
 IMAGE = f"sha256:{'1' * 64}"
 SCHEMA = json.loads((Path(__file__).parent / "openvex-0.2.0.schema.json").read_text())
@@ -48,7 +47,7 @@ def of_row(stack: Stack = STACK, judged: tuple[Check, ...] | None = None) -> Rec
     whole = report_samples.built(row=stack.id)
     (docker,) = (one for one in whole.verdicts if one.world == "docker")
     return replace(
-        whole, declared=record.flatten(dockerfile.declared(stack)),
+        whole, declared=flatten(dockerfile.declared(stack)),
         found=(("horovod", "0.28.1"), ("patches", " ".join(stack.patches))),
         verdicts=(replace(docker, checks=checks() if judged is None else judged),),
     )  # fmt: skip

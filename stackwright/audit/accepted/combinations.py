@@ -10,11 +10,12 @@ from typing import Any
 
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell, Mpi
-from stackwright.core.resolve import lockfile
 from stackwright.core.resolve.nearest import KNOWN
+from stackwright.core.resolve.requirements import platform, question, requirements, toolchain
 from stackwright.core.resolve.sweep import left, of_tables
+from stackwright.core.rules.compilers import gcc_of
 from stackwright.core.rules.rule import CellRule, Clash, Said, weigh
-from stackwright.core.rules.table import CELL_RULES, clashes, gcc_of
+from stackwright.core.rules.table import CELL_RULES, clashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +28,11 @@ class Question:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(repr(lockfile.question(self.cell, self.wanted)).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr(question(self.cell, self.wanted)).encode()).hexdigest()[:16]
 
     @property
     def name(self) -> str:
-        return f"{' '.join(self.wanted[:3])}, Python {self.cell.python}, {lockfile.platform(self.cell.os)}"
+        return f"{' '.join(self.wanted[:3])}, Python {self.cell.python}, {platform(self.cell.os)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,8 @@ def accepted() -> tuple[Cell, ...]:
 def questions(cells: Iterable[Cell]) -> tuple[Question, ...]:
     found: dict[tuple[object, ...], Question] = {}
     for cell in cells:
-        for wanted in (lockfile.requirements(cell), lockfile.toolchain(cell)):
-            key = lockfile.question(cell, wanted)
+        for wanted in (requirements(cell), toolchain(cell)):
+            key = question(cell, wanted)
             before = found.get(key)
             if wanted:
                 rows = before.rows + 1 if before else 1

@@ -14,11 +14,13 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import How
 from stackwright.core.model.row import Base
 from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.requirements import request, requirements
 from stackwright.core.resolve.resolve import lock_clash
 from stackwright.core.rules.compilers import cuda_of, gcc_of
 from stackwright.core.rules.rule import fact_of
-from stackwright.host.upstream.lock_rows import mirror
-from stackwright.host.upstream.mirror import read_suite, upstream
+from stackwright.core.versions import upstream
+from stackwright.host.upstream.locks import mirror
+from stackwright.host.upstream.mirror import read_suite
 
 
 class Outcome(StrEnum):
@@ -44,10 +46,10 @@ NO_BASE = Base(os="", suite="", release="", date="", digest="", packages=())
 def _index(refusal: Refusal, work: Work) -> Answer:
     """uv refuses the row, or makes a lock that no row may have."""
     cell = refusal.cell
-    made = work.lock(cell, lockfile.requirements(cell))
+    made = work.lock(cell, requirements(cell))
     if made["refused"]:
         return _answer(Outcome.AGREES, f"uv: {made['refused'][:160]}")
-    text = lockfile.write(cell.id, lockfile.request(cell), NO_BASE, pins=made["pins"])
+    text = lockfile.write(cell.id, request(cell), NO_BASE, pins=made["pins"])
     clash = lock_clash(cell, lockfile.parse(text, cell.id))
     if clash:
         return _answer(Outcome.AGREES, f"uv makes a lock, which {clash[0].name} refuses: {clash[1].reason}")

@@ -15,7 +15,7 @@ from stackwright.audit.accepted.work import Work
 from stackwright.core.config.change import written
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell
-from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.requirements import requirements
 from stackwright.core.rules.compilers import gcc_of
 
 AT_ONCE = 3
@@ -84,7 +84,7 @@ def _imported(cell: Cell, work: Work, chosen: Chosen) -> tuple[str, ...] | None:
 
 def _installed(question: Question) -> bool:
     """And not only used to compile: the wheels of nvcc are."""
-    return question.wanted == lockfile.requirements(question.cell)
+    return question.wanted == requirements(question.cell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,12 @@ from stackwright.audit.accepted import headers, install
 from stackwright.audit.accepted.combinations import Compile, Question
 from stackwright.core.errors import StackwrightError
 from stackwright.core.model.row import Cell
-from stackwright.core.resolve import lockfile
+from stackwright.core.model.site import Site
+from stackwright.core.resolve.requirements import requirements
 from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.host.upstream.lock_rows import UV
+from stackwright.host.upstream.locks import compile_pins
 
 ROOM = 30_000_000_000
 """Free bytes; where there are fewer, the packages that uv kept are removed before more are installed."""
@@ -31,7 +32,7 @@ class Work:
 
     out: Path
     runner: Runner
-    site: settings.Site
+    site: Site
     environment: Mapping[str, str]
     compilers: headers.Compilers
     kept: headers.Kept
@@ -48,7 +49,7 @@ class Work:
 
     def imported(self, cell: Cell) -> tuple[str, ...] | None:
         """What fails when the row's packages are installed and imported; None without the row's Python."""
-        made = self.lock(cell, lockfile.requirements(cell))
+        made = self.lock(cell, requirements(cell))
         if made["refused"]:
             return (f"not locked: {made['refused'][:300]}",)
         key = sha256(f"{cell.python}\n{made['pins']}".encode()).hexdigest()[:16]
@@ -56,7 +57,7 @@ class Work:
         return None if answer is None else tuple(answer)
 
     def was_imported(self, cell: Cell) -> bool:
-        made = self.lock(cell, lockfile.requirements(cell))
+        made = self.lock(cell, requirements(cell))
         key = sha256(f"{cell.python}\n{made['pins']}".encode()).hexdigest()[:16]
         return (self.out / "imports" / f"{key}.json").is_file()
 
@@ -67,15 +68,15 @@ class Work:
         return None if answer is None else str(answer)
 
     def _lock(self, cell: Cell, wanted: tuple[str, ...]) -> dict[str, str]:
-        answer = lockfile.compile_pins(cell, wanted, uv=UV, runner=self.runner, environment=self.environment)
+        answer = compile_pins(cell, wanted, uv=settings.UV, runner=self.runner, environment=self.environment)
         if answer.ok:
             return {"pins": answer.stdout, "refused": ""}
         return {"pins": "", "refused": " ".join(answer.stderr.split())}
 
     def _imported(self, cell: Cell, pins: str) -> tuple[str, ...] | None:
         if shutil.disk_usage(self.out).free < ROOM:
-            self.runner([UV, "cache", "clean", "--quiet"], env=self.environment, timeout=600)
-        return install.failures(cell, pins, uv=UV, runner=self.runner, environment=self.environment)
+            self.runner([settings.UV, "cache", "clean", "--quiet"], env=self.environment, timeout=600)
+        return install.failures(cell, pins, uv=settings.UV, runner=self.runner, environment=self.environment)
 
     def _compiled(self, asked: Compile) -> str | None:
         try:

@@ -12,7 +12,7 @@ from stackwright.audit.facts.means import Answer, Means, ask
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import Distribution
-from stackwright.host.upstream.mirror import upstream
+from stackwright.core.versions import upstream
 
 OURS = ("tini", "libucx0", "ucx-utils")
 """Packages of our images that some releases lack."""

@@ -20,7 +20,7 @@ from stackwright.audit.facts.means import Answer, Means, ask
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import Distribution
-from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.requirements import NVCC
 from stackwright.host.runner import Runner
 
 PROJECTS = ("nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc")
@@ -163,6 +163,6 @@ def _packaged_gcc(means: Means, known: Distribution) -> tuple[Any, str]:
 
 def _whole(means: Means) -> tuple[Any, str]:
     """The releases of CUDA of which every part of a compiler is on the index."""
-    have = [{(one.version.major, one.version.minor) for one in means.wheels(name)} for name in lockfile.NVCC]
+    have = [{(one.version.major, one.version.minor) for one in means.wheels(name)} for name in NVCC]
     both = sorted(set.intersection(*have))
-    return [f"{major}.{minor}" for major, minor in both], f"the package index: {', '.join(lockfile.NVCC)}"
+    return [f"{major}.{minor}" for major, minor in both], f"the package index: {', '.join(NVCC)}"

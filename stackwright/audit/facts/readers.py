@@ -13,8 +13,8 @@ from stackwright.core.facts.entries import Entry
 from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
-from stackwright.host.upstream.lock_rows import uv_environment
-from stackwright.nightly.upstream import index_address
+from stackwright.host.site.settings import index_address
+from stackwright.host.upstream.locks import uv_environment
 
 Reader = Callable[[Means], Iterator[Answer]]
 

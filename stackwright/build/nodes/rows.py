@@ -27,15 +27,16 @@ from stackwright.build.nodes import worker
 from stackwright.build.nodes.address import Address
 from stackwright.build.nodes.client import ENGINE, GPU, Means, connected, engines, replace_lost
 from stackwright.build.nodes.worker import Outcome, Shared, Task
-from stackwright.core.errors import InternalError, NodesError, StackwrightError, UsageError
+from stackwright.core.errors import NodesError, StackwrightError, UsageError
 from stackwright.core.model.compression import Compression
+from stackwright.core.model.record import Phase
 from stackwright.core.render.shared_stages import Piece, pieces
-from stackwright.engines.bases.table import PROVIDERS
+from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines.stage_cache import Cache
+from stackwright.host.defects import internal_error
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.records import files as record
-from stackwright.records.files import Phase
 
 LOOK = 10.0
 """Seconds between two looks at whether anyone is left to work."""
@@ -275,7 +276,7 @@ def _answer(future: Future[Any]) -> tuple[Any, StackwrightError | None]:
     except StackwrightError as error:
         return None, error
     except Exception as error:
-        return None, InternalError.of(error)
+        return None, internal_error(error)
 
 
 def _keep(outcome: Outcome, folder: Path) -> None:

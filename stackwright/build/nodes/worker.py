@@ -23,19 +23,21 @@ from stackwright.build import row as pipeline
 from stackwright.build.display import Display
 from stackwright.build.job import Job
 from stackwright.build.phases import ensure_base
-from stackwright.build.solve import build, row_lock
-from stackwright.core.errors import InternalError, NodesError, StackwrightError
+from stackwright.build.solve import build
+from stackwright.core.errors import NodesError, StackwrightError
 from stackwright.core.facts import distributions
 from stackwright.core.model.compression import Compression
+from stackwright.core.model.record import Phase, Record
 from stackwright.core.render.shared_stages import Piece, cut
 from stackwright.engines import apptainer, docker
 from stackwright.engines import stage_cache as cache
 from stackwright.engines.stage_cache import Cache
+from stackwright.host.defects import internal_error
+from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import file, settings
 from stackwright.records import files as record
-from stackwright.records.files import Phase, Record
 
 PACKAGE = Path(stackwright.__file__).parent
 WIDTH = 200
@@ -109,7 +111,7 @@ def work(shared: Shared, task: Task) -> Outcome:
     except StackwrightError as wrong:
         error = wrong
     except Exception as defect:
-        error = InternalError.of(defect)
+        error = internal_error(defect)
     return Outcome(record=record.latest(shared.project.records, task.row, task.key), error=error)
 
 

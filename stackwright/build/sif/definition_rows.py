@@ -12,31 +12,31 @@ from typing import Any
 
 from stackwright import __version__
 from stackwright.build.phases import SIGNED_BY
-from stackwright.build.row import checks_digest
 from stackwright.build.sif import convert
 from stackwright.build.sif.from_definition import built
-from stackwright.build.solve import row_lock
 from stackwright.core.checks.compare import Difference, differences
 from stackwright.core.errors import EngineError, StackwrightError, VerdictError
 from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.model.record import SifFile
 from stackwright.core.model.row import Recipe, Tier, Verdict
+from stackwright.core.model.site import Site
 from stackwright.core.render.definition import render_definition, sif_labels
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker, Mount
 from stackwright.engines.sif.sign import Signer
+from stackwright.host.files import row_lock
 from stackwright.host.project import Plan, Planned, Project, sources
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
-from stackwright.host.site.settings import Site
+from stackwright.probe.digest import checks_digest
 from stackwright.probe.outside.documents import Documents
 from stackwright.probe.outside.read import of_sif, row_of
 from stackwright.probe.run import agreement, gather, probe_image
 from stackwright.records import definition_builds
 from stackwright.records import files as record
 from stackwright.records.definition_builds import Native
-from stackwright.records.files import SifFile
 
 NO_GPU = "a SIF of a definition file is proven on the CPU; ./build.py run asks for a GPU"
 FACTS = "sif-of-definition"

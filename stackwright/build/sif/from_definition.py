@@ -16,18 +16,19 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.build_failures import known_cause
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.row import Recipe, Stack
+from stackwright.core.model.site import Site
 from stackwright.core.render.definition import file_name
 from stackwright.core.render.dockerfile import write
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import IMAGE, Apptainer, squashfs_arguments
 from stackwright.engines.bases.debian import bootstrap
-from stackwright.engines.bases.table import PROVIDERS, Means
+from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.engines.sif.docker_archive import write_archive
 from stackwright.host.disk import claimed, require
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings as host
-from stackwright.host.site.settings import Site
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "build-definition.sh"
 NEEDS = 30 * 10**9
@@ -111,7 +112,7 @@ def base_arguments(
     found: dict[str, str] = {}
     if docker is not None:
         means = Means(docker=docker, runner=runner, site=site, say=lambda text: None)
-        for argument, image in PROVIDERS[stack.provider].ensure(stack, means):
+        for argument, image in ENSURE[stack.provider](stack, means):
             archive = context / f"{argument.lower()}.tar"
             engine.save(docker, runner, image, archive)
             archive.chmod(0o644)

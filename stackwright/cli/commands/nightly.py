@@ -14,6 +14,7 @@ from rich.console import Console
 
 from stackwright.cli.app import PATH, App, Words, example, json_option, print_json, selection
 from stackwright.core.errors import MatrixError, UsageError
+from stackwright.core.model.night import Margins
 from stackwright.core.model.row import Cell
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def nightly_command(app: App, /, rows: Words, where: Words, form: str, **options
 
     Without ROW it is all rows of the matrix. Rows of which nothing changed cost no call to the engine.
     """
+    from stackwright.core.model.record import Phase
     from stackwright.nightly import compare as told
     from stackwright.nightly import night, report
-    from stackwright.records.files import Phase
 
     cells = app.cells(rows, where)
     order = night.Order(
@@ -75,7 +76,7 @@ def nightly_command(app: App, /, rows: Words, where: Words, form: str, **options
         phases=tuple(Phase) if options["sif"] else night.PHASES,
         jobs=options["jobs"],
         gpu=options["gpu"],
-        margins=told.Margins(size=options["size_margin"], time=options["time_margin"]),
+        margins=Margins(size=options["size_margin"], time=options["time_margin"]),
         publisher=_publisher(app, options),
     )
     path = _history(app, options["history_path"])

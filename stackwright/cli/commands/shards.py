@@ -80,10 +80,10 @@ def _works(app: App, rows: Words, where: Words) -> tuple[Work, ...]:
 def prove_command(app: App) -> None:
     """Pull the images that the shards built, and prove them with the GPU of this machine."""
     from stackwright.build import rows as session
+    from stackwright.core.model.record import Phase
     from stackwright.engines import docker
     from stackwright.host.project import Plan
     from stackwright.nightly import shards
-    from stackwright.records.files import Phase
 
     shards.require_gpu(docker.find(app.runner))
     found, (_, _, make) = _handed(app), publisher(app)

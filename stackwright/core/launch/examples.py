@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from stackwright.core.launch import launchers
 from stackwright.core.launch.recipe import Host, Site, mpi_of
+from stackwright.core.model.record import Record
 from stackwright.core.resolve.resolve import nccl_code
-from stackwright.records.files import Record
 
 TWO = Site(nodes=2, per_node=4)
 NAMED = Site(hosts=(Host(name="node1", slots=4), Host(name="node2", slots=4)))

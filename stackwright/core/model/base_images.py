@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stackwright.core.errors import SiteError
-from stackwright.host.site.settings import RegistryAddress, Site
+from stackwright.core.model.site import RegistryAddress, Site
 
 
 def source_of(site: Site) -> RegistryAddress:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Stack
-from stackwright.engines.bases.table import PROVIDERS
+from stackwright.core.resolve.bases import PROVIDERS
 
 VENV = "/opt/stack"
 USER = "train"

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from stackwright.core.checks.probes import words
 from stackwright.core.model.labels import FRAMEWORK_TITLES, PROVIDER, VERSION, version
 from stackwright.core.model.row import Recipe, Stack, Tier
 from stackwright.core.render.dockerfile import Sources, context, environment, labels, recipe, render, values
-from stackwright.probe.run import words
 
 MPI_TITLES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 NOT_IN_TEST = {Tier.COLLECTIVE: "ranks need more than a build gives them", Tier.GPU: "a build has no GPU"}

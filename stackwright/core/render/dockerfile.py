@@ -18,8 +18,8 @@ from stackwright.core.facts.patches import Series
 from stackwright.core.model.labels import EPOCH, frameworks_text, of_recipe, of_row, version
 from stackwright.core.model.row import Mpi, Recipe, Stack
 from stackwright.core.render.configuration import require_cuda
+from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.lockfile import pins, toolchain_pins
-from stackwright.engines.bases.table import PROVIDERS
 
 BAKE_FILE = "docker-bake.json"
 SHIPPED_MATRIX = "matrix.yaml"

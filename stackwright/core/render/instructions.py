@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from string import Template
 
 from stackwright.core.model.row import Recipe
-from stackwright.engines.buildkit.steps import files_read, sources_named
 
 VERTICES = ("RUN", "COPY", "ADD", "WORKDIR")
 """What BuildKit makes a vertex of and counts; other instructions change only the image's configuration."""
@@ -76,3 +75,25 @@ def _read(text: str, files: dict[str, bytes], ends: dict[str, str]) -> Iterator[
 
 def _stages_named(text: str, ends: dict[str, str]) -> list[str]:
     return [name for name in _OTHER_STAGE.findall(text) if name in ends]
+
+
+def files_read(text: str, files: Mapping[str, bytes]) -> str:
+    """A digest of the files that an instruction takes from the context; of all, if it does not say."""
+    wanted = [source.removeprefix("./").strip("/") for source in sources_named(text)]
+    chosen = [[name for name in files if f"{name}/".startswith(f"{one}/")] for one in wanted]
+    names = set().union(*chosen) if chosen and all(chosen) else set(files)
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
+    return digest.hexdigest()
+
+
+def sources_named(text: str) -> Iterator[str]:
+    """The paths that an instruction names, of the context where it names no stage."""
+    words = text.split()
+    if words[0] in ("COPY", "ADD"):
+        yield from [word for word in words[1:] if not word.startswith("--")][:-1]
+    for mount in (word.removeprefix("--mount=") for word in words if word.startswith("--mount=")):
+        options = dict(option.partition("=")[::2] for option in mount.split(","))
+        if options.get("type", "bind") == "bind" and "from" not in options:
+            yield options.get("source", options.get("src", ""))

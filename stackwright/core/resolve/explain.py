@@ -12,7 +12,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.horovod import ADVICE, Advice
 from stackwright.core.facts.provenance import Provenance, read
 from stackwright.core.model.row import FRAMEWORKS, Cell, Lock
-from stackwright.core.resolve.lockfile import request
+from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import Way, ways
 from stackwright.core.rules.compilers import cuda_of, gcc_of
 from stackwright.core.rules.hosts import EXTRA_RULES

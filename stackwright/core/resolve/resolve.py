@@ -8,13 +8,14 @@ from dataclasses import replace
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
 from stackwright.core.model.row import FRAMEWORKS, Cell, Lock, Notice, Rejection, Stack
-from stackwright.core.resolve.lockfile import request
+from stackwright.core.resolve.bases import PROVIDERS
+from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
+from stackwright.core.rules.compilers import cuda_of, gcc_of
 from stackwright.core.rules.locks import LOCK_RULES, brought
 from stackwright.core.rules.rule import CellRule, Clash, LockRule, Said, fact_of, weigh
-from stackwright.core.rules.table import clashes, cuda_of, first_clash, first_unknown, gcc_of
-from stackwright.engines.bases.table import PROVIDERS
-from stackwright.host.upstream.mirror import upstream
+from stackwright.core.rules.table import clashes, first_clash, first_unknown
+from stackwright.core.versions import upstream
 
 PACKAGE_OF = {"torch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet-cu112", "keras": "keras"}
 

@@ -7,9 +7,9 @@ import re
 from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, Lock
+from stackwright.core.rules.compilers import cuda_of
 from stackwright.core.rules.rule import Clash, LockRule, covers
-from stackwright.core.rules.table import cuda_of
-from stackwright.host.upstream.mirror import upstream
+from stackwright.core.versions import upstream
 
 ONE_CUDA = documented("one CUDA per image; pytorch #186591 shows a lock with two", "2026-11-20")
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stackwright.core.components import frameworks
 from stackwright.core.model.row import Cell
-from stackwright.core.rules import bases, code, compilers, frameworks, known, release
-from stackwright.core.rules.compilers import cuda_of, gcc_of
+from stackwright.core.rules import bases, code, compilers, known, release
+from stackwright.core.rules.hosts import EXTRA_RULES
+from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, Said, weigh
 
 CELL_RULES: tuple[CellRule, ...] = (
     *frameworks.RULES, *compilers.RULES, *code.RULES, *frameworks.LATER, known.NCCL_FLOOR, *bases.RULES,
     *release.RULES, *known.RULES,
 )  # fmt: skip
+NAMES = tuple(rule.name for rules in (CELL_RULES, LOCK_RULES, EXTRA_RULES) for rule in rules)
+"""Of all rules, as --allow knows them."""
 
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:
@@ -40,6 +44,3 @@ def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:
         answer = rule.ask(cell)
         if isinstance(answer, Clash):
             yield rule, answer
-
-
-__all__ = ["CELL_RULES", "clashes", "cuda_of", "first_clash", "first_unknown", "gcc_of", "refuses"]

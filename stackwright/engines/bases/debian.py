@@ -7,13 +7,13 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stackwright.core.errors import EngineError, LockError, SiteError
-from stackwright.core.facts import distributions
-from stackwright.core.model.row import Base, Cell, Stack
-from stackwright.engines.bases.provider import Images, Means, Provider
+from stackwright.core.errors import EngineError, SiteError
+from stackwright.core.model.row import Stack
+from stackwright.core.resolve.bases import Images, reference
+from stackwright.engines.bases.means import Means
 from stackwright.engines.docker import image_exists, mark
 from stackwright.host.runner import Runner
-from stackwright.host.upstream.mirror import Mirror, read_release, read_suite
+from stackwright.host.upstream.mirror import read_release
 
 DOCKERFILE = "FROM scratch\nADD base.tar /\nLABEL org.stackwright.provider=debian\n"
 
@@ -21,24 +21,6 @@ KEEP_NOTHING_OF_THE_SITE = (
     "rm -f $1/etc/apt/sources.list $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname",
     "rm -rf $1/var/log/* $1/var/cache/ldconfig/aux-cache $1/var/lib/apt/lists/*",
 )
-
-
-def reference(os: str, date: str) -> str:
-    return f"stackwright/base:{os}-{date}"
-
-
-def state(cell: Cell, packages: tuple[str, ...], mirror: Mirror | None) -> Base:
-    if not mirror:
-        raise LockError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
-    return read_suite(mirror, distributions.known(cell.os), packages)
-
-
-def images(stack: Stack) -> Images:
-    return (("BASE_IMAGE", distributions.known(stack.os).image),)
-
-
-def wanted(stack: Stack) -> Images:
-    return (("BASE_IMAGE", reference(stack.os, stack.base.date)),)
 
 
 def ensure(stack: Stack, means: Means) -> Images:
@@ -116,15 +98,3 @@ def _last_error(log: str) -> str:
     lines = [line for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"E:|.*error", line, re.IGNORECASE)]
     return (errors or lines or ["it said nothing"])[-1]
-
-
-PROVIDER = Provider(
-    nvcc="nvidia-cuda-toolkit",
-    cuda_home="/usr",
-    installs=("nvidia-cuda-toolkit",),
-    sections="contrib non-free",
-    state=state,
-    images=images,
-    wanted=wanted,
-    ensure=ensure,
-)

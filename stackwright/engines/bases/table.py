@@ -1,8 +1,13 @@
-"""Base providers: where the image's distribution comes from, and the compiler of CUDA for it."""
+"""Bring the images that a row starts from into the engine, by the row's provider."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from stackwright.core.model.row import Stack
+from stackwright.core.resolve.bases import Images
 from stackwright.engines.bases import debian, nvidia
-from stackwright.engines.bases.provider import Images, Means, Provider
+from stackwright.engines.bases.means import Means
 
-PROVIDERS: dict[str, Provider] = {"debian": debian.PROVIDER, "nvidia": nvidia.PROVIDER}
-
-__all__ = ["PROVIDERS", "Images", "Means", "Provider"]
+ENSURE: Mapping[str, Callable[[Stack, Means], Images]] = {"debian": debian.ensure, "nvidia": nvidia.ensure}
+"""By provider. It brings the images that the lock means, or the nearest to them, into the engine."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stackwright.core.errors import EngineError
+from stackwright.core.resolve.bases import Images
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.table import Images
 from stackwright.engines.docker import Docker
 from stackwright.engines.oci_tools import Tool
 from stackwright.engines.tool_image import last_line

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
+from stackwright.core.render.instructions import files_read
 from stackwright.engines.buildkit.progress import Step, is_noise
 
 CONTEXT = "[internal] load build context"
@@ -85,25 +86,3 @@ class _Graph:
         text = found[1] if found else step.name
         read = [files_read(text, self._files) if one == CONTEXT else one for one in inputs]
         return "sha256:" + hashlib.sha256("\0".join((text, *read)).encode()).hexdigest()
-
-
-def files_read(text: str, files: Mapping[str, bytes]) -> str:
-    """A digest of the files that an instruction takes from the context; of all, if it does not say."""
-    wanted = [source.removeprefix("./").strip("/") for source in sources_named(text)]
-    chosen = [[name for name in files if f"{name}/".startswith(f"{one}/")] for one in wanted]
-    names = set().union(*chosen) if chosen and all(chosen) else set(files)
-    digest = hashlib.sha256()
-    for name in sorted(names):
-        digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
-    return digest.hexdigest()
-
-
-def sources_named(text: str) -> Iterator[str]:
-    """The paths that an instruction names, of the context where it names no stage."""
-    words = text.split()
-    if words[0] in ("COPY", "ADD"):
-        yield from [word for word in words[1:] if not word.startswith("--")][:-1]
-    for mount in (word.removeprefix("--mount=") for word in words if word.startswith("--mount=")):
-        options = dict(option.partition("=")[::2] for option in mount.split(","))
-        if options.get("type", "bind") == "bind" and "from" not in options:
-            yield options.get("source", options.get("src", ""))

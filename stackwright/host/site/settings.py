@@ -12,15 +12,17 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from stackwright.core.errors import EngineError, SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model import labels
+from stackwright.core.model.site import REPOSITORY, RegistryAddress, Secret, Site
 from stackwright.host.runner import Runner
+
+pass
 
 CA_BUNDLES = (
     Path("/etc/ssl/certs/ca-certificates.crt"),  # Debian, Ubuntu, Arch
@@ -34,6 +36,7 @@ PIP_URLS = ("index-url", "extra-index-url", "proxy")
 PIP_KEYS = (*PIP_URLS, "trusted-host")
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
+UV = Path(sys.prefix) / "bin" / "uv"
 RESOLVER = ("RES_OPTIONS", "timeout:1 attempts:5")
 """resolv.conf(5), for this process and all that it starts. A name server may drop some of many queries that
 come at once, as those of a night do, and glibc waits 5 s by default before it asks again."""
@@ -42,64 +45,12 @@ HANDED_IN = "none"
 
 _HOST = re.compile(r"[A-Za-z0-9.*:\[\]_-]+\Z")
 _BUILDER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,100}")
-_PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
-REPOSITORY = re.compile(rf"{_PART}(/{_PART}){{0,20}}")
-"""OCI distribution-spec 1.1, "Pulling manifests"."""
 
 _IMAGE_NAME = re.compile(
     rf"[A-Za-z0-9]([A-Za-z0-9.-]{{0,200}}[A-Za-z0-9])?(:[0-9]{{1,5}})?/{REPOSITORY.pattern}"
 )
 _VENDOR = re.compile(r"[^\W_]([^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,198}\S)?")
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"'`\\<>|]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secret:
-    """One ``--secret id=…,src=…`` of a build."""
-
-    id: str
-    path: Path
-
-    @property
-    def argument(self) -> str:
-        return f"id={self.id},src={self.path}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryAddress:
-    """``repository`` is below ``host``, which may have a port. ``plain``: it speaks http."""
-
-    host: str
-    repository: str
-    ca: Path | None
-    plain: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """``mirror`` is Debian's, ``ubuntu`` Ubuntu's.
-
-    ``pip``: pip's option names and their values. ``proxies``: the environment's names in lower case.
-    ``cache`` is a repository for the cache of builds; ``builders`` are names that buildx knows.
-    ``images`` is docker.io or what stands for it, whose ``repository`` then comes before those of images;
-    None where images are handed in. ``labels`` are those that the site gives to its images.
-    """
-
-    mirror: str | None
-    ca: Path | None
-    pip: tuple[tuple[str, str], ...]
-    proxies: tuple[tuple[str, str], ...]
-    ubuntu: str | None = None
-    registry: RegistryAddress | None = None
-    signing_key: Path | None = None
-    cache: str = ""
-    builders: tuple[str, ...] = ()
-    images: RegistryAddress | None = None
-    labels: tuple[tuple[str, str], ...] = ()
-
-    def mirror_of(self, os: str) -> str | None:
-        """The mirror of the distribution that a row's ``os`` is a release of."""
-        return self.ubuntu if os.startswith("ubuntu-") else self.mirror
 
 
 def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
@@ -393,3 +344,25 @@ def _write_private(path: Path, content: bytes) -> Path:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     return path
+
+
+def index_address(runner: Runner, environment: Mapping[str, str]) -> str:
+    """The address of the index that uv would ask: the site's, or its own default, which it tells."""
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        if named := environment.get(name) or os.environ.get(name):
+            return named
+    options = ("--emit-index-url", "--offline", "--no-header", "--no-config", "--no-python-downloads")
+    told = runner([UV, "pip", "compile", "-", *options], stdin="", timeout=60)
+    named = _first_index(told.stdout.splitlines())
+    if not named:
+        raise SiteError(
+            f"uv does not tell its index: {told.stderr.strip()[-300:]}", hint="set UV_DEFAULT_INDEX"
+        )
+    return named
+
+
+def _first_index(lines: Iterable[str]) -> str:
+    found = (
+        line.split(maxsplit=1)[1] for line in lines if line.startswith(("--index-url ", "--default-index "))
+    )
+    return next(found, "")

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
-from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from stackwright.core.errors import LockError, SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.row import Base, Package
+from stackwright.core.model.site import Mirror
 from stackwright.host import retry_status
 from stackwright.host.files import replace_file
 
@@ -91,14 +91,6 @@ def read_release(mirror: str, suite: str) -> Release:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mirror:
-    """``kept`` is a folder in which what was read of a Release file that is still the same is found again."""
-
-    address: str
-    kept: Path | None = None
-
-
 def read_suite(mirror: Mirror, known: Distribution, wanted: Iterable[str]) -> Base:
     """The state of a release on the mirror; LockError when a wanted package is not in it.
 
@@ -149,15 +141,3 @@ def _all_versions(mirror: Mirror, known: Distribution, releases: tuple[Release, 
 
 def _versions(index: str) -> dict[str, str]:
     return dict(re.findall(r"^Package: (\S+)\n(?:.+\n)*?Version: (\S+)$", index, re.MULTILINE))
-
-
-def upstream(version: str) -> str:
-    """The project's own version: 1:13.3.0-16+b1 is 13.3.0, and 12.4.131~12.4.1-2 is 12.4.131.
-
-    4.3.0+really4.2.1-1 is 4.2.1: that is how Debian goes back to an older release.
-    """
-    head = version.split(":", 1)[-1].rsplit("-", 1)[0].rsplit("+really", 1)[-1].lstrip(".")
-    match = re.match(r"\d+(\.\d+)*", head)
-    if match is None:
-        raise LockError(f"no version number in {version!r}")
-    return match[0]

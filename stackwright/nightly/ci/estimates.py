@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from stackwright.core.model.record import Phase, Record
 from stackwright.core.render.instructions import Instruction, instructions
 from stackwright.host.project import Planned
-from stackwright.records.files import Phase, Record
 
 STEP = re.compile(r"\[(?P<stage>\S+) (?P<number>\d+)/\d+\]")
 FIRST_GUESS = 60.0

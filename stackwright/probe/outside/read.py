@@ -11,10 +11,10 @@ from typing import Any
 from stackwright.core.errors import EngineError
 from stackwright.core.facts import distributions
 from stackwright.core.ledger.books import Row
+from stackwright.core.model.site import Site
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import Site
 from stackwright.probe import site_leaks
 from stackwright.probe.outside import squashfs
 from stackwright.probe.outside.documents import Documents, documents, not_read

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from stackwright.core.checks.observed import Facts, dig, found
 from stackwright.core.errors import AttestError, PublishError
+from stackwright.core.model.record import Record
 from stackwright.engines.oci_tools import Tool
 from stackwright.host.project import Planned
 from stackwright.publish.attest.cosign import check, sign
@@ -20,7 +21,6 @@ from stackwright.publish.attest.oras import Access, pinned
 from stackwright.publish.attest.statements import provenance, sbom, statement, vex
 from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind
 from stackwright.records import files as records
-from stackwright.records.files import Record
 
 RECORD = "org.stackwright.records.files"
 """Annotation of a referring manifest: the sha256 of the record that it belongs to."""

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from stackwright.core.model.record import Record
+from stackwright.core.model.site import Site
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
-from stackwright.host.site.settings import Site
 from stackwright.probe import run
 from stackwright.publish.attest import keys
 from stackwright.publish.attest.attach import attach
 from stackwright.publish.attest.oras import to_registry
-from stackwright.records.files import Record
 
 
 class Image(Protocol):

@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stackwright.core.errors import AttestError, PublishError, StackwrightError, UsageError
+from stackwright.core.model.site import Site
 from stackwright.engines.oci_tools import Tool
 from stackwright.engines.tool_image import last_line
 from stackwright.host.retry_messages import PASSING
 from stackwright.host.runner import Completed
 from stackwright.host.site import credentials
-from stackwright.host.site.settings import Site
 from stackwright.publish.attest.oci_layout import Layout
 from stackwright.publish.attest.tools import ran
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stackwright.core.errors import AttestError, UsageError
+from stackwright.core.model.site import Site
 from stackwright.engines.oci_tools import Tool
-from stackwright.host.site.settings import Site
 from stackwright.publish.attest import oci_layout
 from stackwright.publish.attest import oras as access
 from stackwright.publish.attest.jsons import json_object

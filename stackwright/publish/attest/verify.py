@@ -18,6 +18,7 @@ from stackwright.core.checks import origin
 from stackwright.core.checks.observed import dig
 from stackwright.core.errors import AttestError
 from stackwright.core.model.labels import KEY, ROW
+from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import Outcome, Tier
 from stackwright.engines.oci_tools import Tool
 from stackwright.publish.attest import cosign as signing
@@ -27,7 +28,6 @@ from stackwright.publish.attest.oci_layout import INDEXES, MANIFESTS, SEVERAL, L
 from stackwright.publish.attest.statements import provenance, sbom, statement, vex
 from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind, Statement
 from stackwright.records import files as records
-from stackwright.records.files import Record
 from stackwright.records.report.wording import agrees
 
 REQUIRED = (Tier.STATIC, Tier.LINK, Tier.BUILT, Tier.COLLECTIVE)
@@ -235,7 +235,7 @@ def _other_values(seen: Seen) -> str:
     """The row in the image's labels, beside the one that was signed."""
     try:
         row = json.loads(seen.label("stack"))
-        labelled = dict(records.flatten(row))
+        labelled = dict(flatten(row))
     except (ValueError, AttributeError, RecursionError):
         return "the image's own label of its row cannot be read"
     signed = dict(seen.record.declared)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from stackwright.core.errors import RecordError
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Outcome, Tier, Verdict
 from stackwright.records import files as record
-from stackwright.records.files import Record
 from stackwright.records.history.schema import APPLICATION, MIGRATIONS, TABLES
 
 BUSY_SECONDS = 60

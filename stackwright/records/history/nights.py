@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from stackwright.core.errors import RecordError
-from stackwright.nightly.compare import Margins, Morning, Pushed, RowNight
-from stackwright.nightly.inputs import Input, Kind
+from stackwright.core.model.night import Input, Kind, Margins, Morning, Pushed, RowNight
 from stackwright.records.history.builds import Build, build, insert, newest_complete, transaction
 
 _ROW = TypeAdapter(RowNight)

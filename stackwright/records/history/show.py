@@ -14,7 +14,7 @@ from rich.table import Table
 
 from stackwright.core.config.messages import near
 from stackwright.core.errors import RecordError, UsageError
-from stackwright.nightly.compare import Morning, together
+from stackwright.core.model.night import Morning, together
 from stackwright.records.history import builds
 from stackwright.records.history import nights as history_nights
 from stackwright.records.report.wording import clean, duration, size

@@ -16,9 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stackwright import __version__
 from stackwright.core.launch.examples import Recipe, recipes
+from stackwright.core.model.record import Record, Step
 from stackwright.core.model.row import Check, Rejection, Tier
 from stackwright.records.definition_builds import Native
-from stackwright.records.files import Record, Step, newest, utc
+from stackwright.records.files import newest, utc
 from stackwright.records.report.sharing import sentence, sharing
 from stackwright.records.report.wording import (
     LABELS,

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from stackwright.core.errors import StackwrightError
+from stackwright.core.model.record import Record, Step
 from stackwright.engines.buildkit.progress import SLACK
 from stackwright.engines.buildkit.steps import INSTRUCTION
-from stackwright.records.files import Record, Step, load
+from stackwright.records.files import load
 from stackwright.records.report.wording import plural
 
 

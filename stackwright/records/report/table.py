@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stackwright.core.errors import RecordError
+from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Check, Outcome, Rejection, Tier
 from stackwright.records.definition_builds import Native
-from stackwright.records.files import Phase, Record, newest
+from stackwright.records.files import newest
 from stackwright.records.report.page import page
 from stackwright.records.report.wording import (
     NATIVE,

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stackwright.core.model.record import Record, Status
 from stackwright.core.model.row import FRAMEWORKS, Check, Outcome, Tier, Verdict
 from stackwright.records.definition_builds import Native
-from stackwright.records.files import Record, Status
 
 WORLDS = ("docker", "sif")
 NATIVE = "def"

@@ -23,14 +23,15 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import Base, Lock, Mpi, Package, Stack, Tier, Verdict
+from stackwright.core.model.site import Site
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.render.dockerfile import labels as rendered_labels
+from stackwright.core.versions import upstream
 from stackwright.engines import docker as engine
 from stackwright.engines.bases.debian import KEEP_NOTHING_OF_THE_SITE
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host.runner import Completed, Runner
-from stackwright.host.site.settings import Site, apt_mirror
-from stackwright.host.upstream.mirror import upstream
+from stackwright.host.site.settings import apt_mirror
 from stackwright.probe import site_leaks
 from stackwright.probe.outside.documents import not_read
 from stackwright.probe.run import Witness, probe_image, run_image_tests

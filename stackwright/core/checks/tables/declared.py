@@ -7,7 +7,7 @@ import re
 from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, same, take
 from stackwright.core.model.row import Stack, Tier
 from stackwright.core.rules.rule import covers
-from stackwright.host.upstream.mirror import upstream
+from stackwright.core.versions import upstream
 
 UNLOCKED = frozenset({"horovod", "pip"})
 """In the image, and need not be in the lock: Horovod is compiled here, pip comes with the venv."""

@@ -24,7 +24,7 @@ from stackwright.core.launch.fit import image as images
 from stackwright.core.model.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
 from stackwright.core.model.row import Stack, Tier
 from stackwright.core.render.dockerfile import declared
-from stackwright.host.upstream.mirror import upstream
+from stackwright.core.versions import upstream
 
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
 """Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stackwright.core.errors import AttestError
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Outcome, Stack, Verdict
 from stackwright.records import files as records
-from stackwright.records.files import Record
 
 BUILD_TYPE = "urn:stackwright:build:1"
 """docs/verify.md says what its parameters are."""

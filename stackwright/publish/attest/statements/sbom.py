@@ -30,8 +30,8 @@ from packageurl import PackageURL
 from stackwright import __version__
 from stackwright.core.checks.observed import Facts, dig
 from stackwright.core.errors import AttestError
+from stackwright.core.model.record import Record
 from stackwright.core.resolve.resolve import PACKAGE_OF
-from stackwright.records.files import Record
 
 NVIDIA_LIBRARIES = {
     "cuda_runtime": ("cudart", "cuda-runtime"),

@@ -17,8 +17,8 @@ from stackwright import __version__
 from stackwright.core.checks.observed import dig
 from stackwright.core.errors import AttestError
 from stackwright.core.facts.vulnerabilities import KNOWN, Status, Vulnerability
+from stackwright.core.model.record import Record
 from stackwright.publish.attest.statements.provenance import judged
-from stackwright.records.files import Record
 
 CONTEXT = "https://openvex.dev/ns/v0.2.0"
 ACTION = (

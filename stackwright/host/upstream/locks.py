@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stackwright.core.errors import RejectedError, StackwrightError
-from stackwright.core.model.row import Cell, Lock
+from stackwright.core.errors import RejectedError, SiteError, StackwrightError
+from stackwright.core.model.row import Base, Cell, Lock
+from stackwright.core.model.site import Mirror, Site
 from stackwright.core.resolve import lockfile, resolve
+from stackwright.core.resolve.lockfile import TOOLCHAIN, write
+from stackwright.core.resolve.requirements import (
+    constraints,
+    distribution_packages,
+    overrides,
+    platform,
+    request,
+    requirements,
+    toolchain,
+)
 from stackwright.host.files import replace_file
 from stackwright.host.project import Project
-from stackwright.host.runner import Runner
+from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
-from stackwright.host.upstream.mirror import Mirror
-
-UV = Path(sys.prefix) / "bin" / "uv"
+from stackwright.host.upstream.states import STATE
 
 
 def lock_rows(
@@ -27,7 +37,7 @@ def lock_rows(
 ) -> None:
     """Write locks/<row>.txt for every wanted row. Raises the first error after the last row."""
     site = settings.site(runner)
-    ask = partial(lockfile.compile_pins, uv=UV, runner=runner, environment=uv_environment(site, os.environ))
+    ask = partial(compile_pins, uv=settings.UV, runner=runner, environment=uv_environment(site, os.environ))
     errors: list[StackwrightError] = []
     for cell in wanted:
         rejection = resolve.check(cell)
@@ -35,9 +45,9 @@ def lock_rows(
             say(f"{cell.id}: not locked, because {rejection.reason}; nearest: {rejection.nearest}")
             errors.append(RejectedError(f"{cell.id} cannot work: {rejection.reason}"))
             continue
-        say(f"{cell.id}: asking for {', '.join(lockfile.requirements(cell))}")
+        say(f"{cell.id}: asking for {', '.join(requirements(cell))}")
         try:
-            text = lockfile.make(cell, state=partial(lockfile.state, mirror=mirror(site, cell)), ask=ask)
+            text = make(cell, state=partial(state, mirror=mirror(site, cell)), ask=ask)
             found = lockfile.parse(text, cell.id)
             path = replace_file(project.lock_path(cell), text.encode())
             _refuse_unresolved(project, cell, found)
@@ -70,7 +80,7 @@ def _refuse_other_values(cell: Cell, found: Lock) -> None:
         raise RejectedError(f"{cell.id} cannot work: {values}: {why.reason} (rule {rule.name})")
 
 
-def mirror(site: settings.Site, cell: Cell, kept: Path | None = None) -> Mirror | None:
+def mirror(site: Site, cell: Cell, kept: Path | None = None) -> Mirror | None:
     """That of the row's distribution, if the site knows one."""
     address = site.mirror_of(cell.os)
     return Mirror(address=address, kept=kept) if address else None
@@ -87,7 +97,7 @@ def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
     return {"version": 1, "locks": locks}
 
 
-def uv_environment(site: settings.Site, environ: Mapping[str, str]) -> dict[str, str]:
+def uv_environment(site: Site, environ: Mapping[str, str]) -> dict[str, str]:
     """uv does not read pip's configuration: what it says about the index is handed on."""
     pip = dict(site.pip)
     found = {}
@@ -98,3 +108,70 @@ def uv_environment(site: settings.Site, environ: Mapping[str, str]) -> dict[str,
     if site.ca and "SSL_CERT_FILE" not in environ:
         found["SSL_CERT_FILE"] = str(site.ca)
     return found
+
+
+def make(
+    cell: Cell, *, state: Callable[[Cell], Base], ask: Callable[[Cell, tuple[str, ...]], Completed]
+) -> str:
+    """The text of the lock. What uv refuses becomes part of it.
+
+    ``state`` asks the mirror for the distribution's state, ``ask`` the index: as ``compile_pins`` does.
+    """
+    base = state(cell)
+    pins = ""
+    for wanted, head in ((requirements(cell), ""), (toolchain(cell), f"{TOOLCHAIN}\n")):
+        if not wanted:
+            continue
+        answer = ask(cell, wanted)
+        if not answer.ok:
+            return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
+        pins += head + answer.stdout
+    return write(cell.id, request(cell), base, pins=pins)
+
+
+def state(cell: Cell, mirror: Mirror | None) -> Base:
+    """The distribution as its mirror has it now."""
+    return STATE[cell.provider](cell, distribution_packages(cell), mirror)
+
+
+def compile_pins(
+    cell: Cell,
+    wanted: tuple[str, ...],
+    *,
+    uv: Path,
+    runner: Runner,
+    environment: Mapping[str, str],
+    options: tuple[str | Path, ...] = ("--no-config",),
+) -> Completed:
+    """uv's answer, or its refusal. SiteError when the index did not answer."""
+    with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
+        files = [
+            *_file(folder, "overrides", overrides(cell)),
+            *_file(folder, "constraints", constraints(cell)),
+        ]
+        answer = runner(
+            [
+                uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
+                "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
+                "--no-header", "--no-annotate", "--no-emit-index-url",
+                # else uv fetches a Python of the row's version, which nothing here would run
+                "--no-python-downloads", "--python", sys.executable,
+                *options,
+                *files,
+            ],
+            stdin="\n".join(wanted) + "\n",
+            env=environment,
+            timeout=600,
+        )  # fmt: skip
+    if not answer.ok and "No solution found" not in answer.stderr:
+        raise SiteError(f"uv could not ask the package index: {answer.stderr.strip()[-600:]}", place=cell.id)
+    return answer
+
+
+def _file(folder: str, option: str, lines: tuple[str, ...]) -> list[str]:
+    """The option of uv that names a file with these lines; nothing without lines."""
+    if not lines:
+        return []
+    path = Path(folder) / f"{option}.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return [f"--{option}", str(path)]

@@ -1,0 +1,1 @@
+"""Components of a row: frameworks and communication layers, one file each."""

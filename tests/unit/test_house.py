@@ -1,0 +1,149 @@
+"""The plan of the house: which package may import which, and what `core` may import at all."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "stackwright"
+FLOORS = {
+    "core": 1, "host": 2, "engines": 3, "probe": 4, "records": 4, "publish": 5, "build": 6, "nightly": 7,
+    "audit": 7, "cli": 8,
+}  # fmt: skip
+"""A package imports from lower floors only."""
+MOST = 10
+"""Modules in a folder, without ``__init__``."""
+
+LIBRARIES = {
+    "annotated_types", "jinja2", "packaging", "pydantic", "pydantic_core", "typing_extensions", "yaml",
+}  # fmt: skip
+WORLD = {
+    "asyncio", "ctypes", "fcntl", "http", "multiprocessing", "os", "select", "shutil", "signal", "socket",
+    "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time", "urllib",
+}  # fmt: skip
+CARRIED = "stackwright.core.launch.carried"
+"""Programs that run in the job: they are read as text, and are no modules of ours."""
+ABSENT = ("docker", "requests", "dask", "distributed", "dxf")
+
+
+def modules(root: Path) -> dict[str, ast.Module]:
+    found = {}
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        words = path.relative_to(root).with_suffix("").parts
+        found[".".join(words[:-1] if words[-1] == "__init__" else words)] = ast.parse(path.read_text())
+    return found
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Pairs of a module and a name in it, which may be a module as well."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+def edges(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Imports within the package. A name that is a module counts as that module."""
+    return {
+        name: {
+            f"{module}.{word}" if f"{module}.{word}" in trees else module
+            for module, word in imports(tree)
+            if module.split(".")[0] == PACKAGE and module != PACKAGE
+        }
+        - {name}
+        for name, tree in trees.items()
+    }
+
+
+def upward(graph: Mapping[str, set[str]]) -> list[str]:
+    def floor(name: str) -> int:
+        return FLOORS[name.split(".")[1]]
+
+    return [
+        f"{name} imports {other}"
+        for name, others in graph.items()
+        for other in sorted(others)
+        if name != PACKAGE and name.split(".")[1] != other.split(".")[1] and floor(other) >= floor(name)
+    ]
+
+
+def impure(trees: Mapping[str, ast.Module]) -> list[str]:
+    """What ``core`` may not import, even within a function."""
+    return [
+        f"{name} imports {module}"
+        for name, tree in trees.items()
+        if name.startswith("stackwright.core") and not name.startswith(CARRIED)
+        for module, _ in imports(tree)
+        if (top := module.split(".")[0]) != PACKAGE
+        and top not in LIBRARIES
+        and (top in WORLD or top not in sys.stdlib_module_names)
+    ]
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    return modules(ROOT)
+
+
+def test_no_package_imports_from_its_floor_or_above(trees: dict[str, ast.Module]) -> None:
+    assert upward(edges(trees)) == []
+
+
+def test_no_circle(trees: dict[str, ast.Module]) -> None:
+    tuple(TopologicalSorter(edges(trees)).static_order())
+
+
+def test_a_folder_can_be_read_at_a_glance(trees: dict[str, ast.Module]) -> None:
+    parents = {name.rpartition(".")[0] for name in trees}
+    count = Counter(name.rpartition(".")[0] for name in trees if name not in parents)
+    assert {name: number for name, number in count.items() if number > MOST} == {}
+
+
+def test_core_imports_nothing_that_touches_the_world(trees: dict[str, ast.Module]) -> None:
+    assert impure(trees) == []
+
+
+def test_core_is_imported_where_the_libraries_of_effects_are_absent(trees: dict[str, ast.Module]) -> None:
+    core = [
+        name for name in trees if name.startswith("stackwright.core") and not name.startswith(f"{CARRIED}.")
+    ]
+    program = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({ABSENT!r}))
+for name in {core!r}:
+    importlib.import_module(name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_plan_is_seen_broken() -> None:
+    planted = {
+        "stackwright.core.a": ast.parse(
+            "from stackwright.host import runner\nimport subprocess, requests, json"
+        ),
+        "stackwright.host.runner": ast.parse("from stackwright.core.a import x"),
+        "stackwright.probe.b": ast.parse("def f():\n    from stackwright.records import files"),
+        "stackwright.records.files": ast.parse(""),
+    }
+    graph = edges(planted)
+    assert upward(graph) == [
+        "stackwright.core.a imports stackwright.host.runner",
+        "stackwright.probe.b imports stackwright.records.files",
+    ]
+    assert impure(planted) == [
+        "stackwright.core.a imports subprocess", "stackwright.core.a imports requests",
+    ]  # fmt: skip
+    with pytest.raises(CycleError):
+        tuple(TopologicalSorter(graph).static_order())
