@@ -101,6 +101,14 @@ def test_a_known_cause_is_told_with_what_to_change(solve: Solve, said: str, caus
     assert failure.value.hint
 
 
+def test_a_password_that_a_step_prints_is_not_in_the_log(solve: Solve, tmp_path: Path) -> None:
+    with pytest.raises(BuildError):
+        solve("RUN echo password=Vq8tGm2xHunter2; exit 3\n")
+    (log,) = tmp_path.rglob("build.log")
+    assert "[redacted: password]" in log.read_text()
+    assert "Vq8tGm2xHunter2" not in log.read_text()
+
+
 def test_a_dockerfile_that_cannot_be_read_is_a_build_error(solve: Solve) -> None:
     with pytest.raises(BuildError, match="unknown instruction"):
         solve("NONSENSE here\n")

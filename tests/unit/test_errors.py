@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import tempfile
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from stackwright.cli.main import cli
+from stackwright.cli.main import cli, main
 from stackwright.core.errors import EXIT_INTERRUPTED, StackwrightError
 from stackwright.host.defects import internal_error
+from stackwright.host.runner import Runner
 
 
 def kinds(kind: type[StackwrightError] = StackwrightError) -> list[type[StackwrightError]]:
@@ -51,6 +53,19 @@ def test_a_defect_is_one_message_and_a_file(tmp_path: Path, monkeypatch: pytest.
     assert str(error).startswith("internal error: KeyError: 'x'\n  next: please report it, with ")
     (file,) = tmp_path.iterdir()
     assert "Traceback" in file.read_text()
+
+
+def test_a_password_in_an_error_or_a_command_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    log = io.StringIO()
+    Runner(show=True, log=log)(["echo", "--password=Vq8tGm2xHunter2"])
+    assert "[redacted" in log.getvalue()
+    assert "Vq8tGm2xHunter2" not in log.getvalue()
+
+    with pytest.raises(SystemExit):
+        main(["password=Vq8tGm2xHunter2"])
+    said = capsys.readouterr().err
+    assert "[redacted" in said
+    assert "Vq8tGm2xHunter2" not in said
 
 
 def test_a_message_says_cause_place_and_next_step() -> None:
