@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -147,3 +148,14 @@ def test_the_plan_is_seen_broken() -> None:
     ]  # fmt: skip
     with pytest.raises(CycleError):
         tuple(TopologicalSorter(graph).static_order())
+
+
+def test_the_map_of_the_house_names_files_that_exist() -> None:
+    text = (ROOT / "docs" / "develop.md").read_text()
+    named = set(
+        re.findall(r"`((?:stackwright|tests|probes|patches|dockerfiles|steps|bench|docs)/[\w./-]*)`", text)
+    )
+    assert len(named) > 40
+    assert [path for path in sorted(named) if not (ROOT / path).exists() and "NAME" not in path] == []
+    packages = {path.name for path in (ROOT / PACKAGE).iterdir() if (path / "__init__.py").exists()}
+    assert set(re.findall(r"^\| \d \| `stackwright/(\w+)` \|", text, re.MULTILINE)) == packages == set(FLOORS)
