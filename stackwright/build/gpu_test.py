@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from stackwright.core.errors import BuildError, EngineError
+from stackwright.core.facts.build_failures import BuildFailure, last_lines
 from stackwright.core.model.row import Stack
 from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
@@ -47,7 +48,9 @@ def try_on_gpu(
         argv = access.command(docker, "--no-cache", folder)
         done = runner(argv, env=access.env, timeout=TIMEOUT)
     if not done.ok:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-12:]
-        lines = "".join(f"\n    {line}" for line in said)
-        raise BuildError(f"the test on the GPU failed ({access.detail}){lines}", place=stack.id)
+        failure = BuildFailure(
+            row=stack.id, step="", message=f"the test on the GPU failed ({access.detail})", cause=None,
+            tail=last_lines((done.stdout + done.stderr).splitlines()), log=None, advice="",
+        )  # fmt: skip
+        raise BuildError.of(failure)
     return f"{access.way}: {access.detail}"

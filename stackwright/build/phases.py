@@ -19,6 +19,7 @@ from stackwright.core.errors import DiskError
 from stackwright.core.facts import distributions
 from stackwright.core.model.record import Component, Image, Layer, Phase, Record, SifFile, Step
 from stackwright.core.model.row import Tier, Verdict
+from stackwright.core.render import layers
 from stackwright.core.resolve.bases import PROVIDERS, Images
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools, stage_cache
@@ -149,26 +150,13 @@ def _with_image(job: Job, current: Record, images: Images) -> Record:
     base = engine.with_digest(job.docker, images[0][1])
     history = engine.layers(job.docker, job.reference)
     image = Image(reference=job.reference, id=found["Id"], bytes=engine.size(history), base=base)
-    layers = tuple(
-        Layer(created_by=layer.created_by[:120], what=_purpose(layer.created_by), bytes=layer.size)
-        for layer in history
+    purposes = layers.of_history(job.row.recipe, tuple(layer.created_by for layer in history))
+    recorded = tuple(
+        Layer(created_by=layer.created_by[:120], what=purpose, bytes=layer.size)
+        for layer, purpose in zip(history, purposes, strict=True)
         if layer.size
     )
-    return replace(current, image=image, layers=layers)
-
-
-def _purpose(created_by: str) -> str:
-    """A layer's purpose in a word, from the instruction that made it."""
-    purposes: Mapping[str, str] = {
-        "horovod-*.whl": "horovod",
-        "COPY /layer": "frameworks",
-        "openssh-server": "runtime packages",
-        "python3-venv": "python",
-        "row.json": "row",
-        "sshd-as-user": "ssh",
-        "nvidia-cuda-toolkit": "toolchain",
-    }
-    return next((what for mark, what in purposes.items() if mark in created_by), "base")
+    return replace(current, image=image, layers=recorded)
 
 
 def recorded_steps(built: Built) -> tuple[Step, ...]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from stackwright import __version__
 from stackwright.build.job import Job
 from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
-from stackwright.core.errors import VerdictError
+from stackwright.core.errors import StackwrightError, VerdictError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Phase, Record, Status, flatten
 from stackwright.core.render import dockerfile
@@ -132,11 +132,11 @@ def _raise_if_failed(job: Job, current: Record, phase: Phase) -> None:
     verdict = current.verdict(world) if world else None
     if verdict is None or not verdict.failed:
         return
-    lines = "".join(f"\n  {check.tier}: {check.id}: {check.detail}" for check in verdict.failed)
     raise VerdictError(
-        f"{len(verdict.failed)} checks failed{lines}",
+        f"{len(verdict.failed)} checks failed",
         place=f"{job.id} ({world})",
         hint="./build.py report writes a page with every check, what it is for and what was seen",
+        details=tuple(f"{check.tier}: {check.id}: {check.detail}" for check in verdict.failed),
     )
 
 
@@ -146,8 +146,16 @@ def _close_failed(job: Job, error: BaseException) -> None:
     if current:
         interrupted = job.stop.is_set() or isinstance(error, KeyboardInterrupt)
         status = Status.INTERRUPTED if interrupted else Status.FAILED
-        reason = "interrupted" if interrupted or not str(error) else str(error).splitlines()[0]
-        record.write(record.closed(current, status, at=datetime.now(UTC), reason=reason), job.project.records)
+        reason, cause = ("interrupted", "") if interrupted else _explained(error)
+        closed = record.closed(current, status, at=datetime.now(UTC), reason=reason, cause=cause)
+        record.write(closed, job.project.records)
+
+
+def _explained(error: BaseException) -> tuple[str, str]:
+    """The reason in a line, and the name of its known cause."""
+    if isinstance(error, StackwrightError):
+        return error.headline, error.known_cause.name if error.known_cause else ""
+    return str(error).partition("\n")[0] or "interrupted", ""
 
 
 def _tools(job: Job) -> tuple[tuple[str, str], ...]:

@@ -150,7 +150,8 @@ def write_page(project: Project, rejections: Sequence[Rejection], more: Iterable
 def document(done: Session) -> dict[str, Any]:
     """``--format json``: the records as docs/record.md describes them, and what went wrong."""
     errors = [
-        {"exit_code": error.exit_code, "place": error.place, "cause": error.cause} for error in done.errors
+        {"exit_code": error.exit_code, "place": error.place, "cause": error.whole_cause}
+        for error in done.errors
     ]
     return {
         "version": 1,

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from stackwright.core.credentials import redact
 from stackwright.core.errors import BuildError
-from stackwright.core.facts.build_failures import known_cause
+from stackwright.core.facts.build_failures import BuildFailure, known_cause, last_lines
 from stackwright.core.model.labels import EPOCH, of_recipe
 from stackwright.core.model.row import Recipe
 from stackwright.core.model.site import Secret
@@ -19,9 +19,6 @@ from stackwright.engines.buildkit.progress import Event, Progress, Step, is_nois
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
-
-SHOWN_TAIL = 12
-"""Last lines of a failed step that a person is shown; the whole log is in the file that is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +91,7 @@ def _solve(
             argv, lambda line: _follow(progress.feed(line), file, on_event), env=dict(proxies)
         )
     if code != 0:
-        raise _failure(place, progress, log)
+        raise BuildError.of(_failure(place, progress, log))
     return progress
 
 
@@ -108,18 +105,17 @@ def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], N
         on_event(event)
 
 
-def _failure(row: str, progress: Progress, log: Path) -> BuildError:
+def _failure(row: str, progress: Progress, log: Path) -> BuildFailure:
     step = progress.failed
-    place = f"{row}: {short(step.name)}" if step else row
     tail = step.tail if step else progress.trailer
-    said = [line for line in tail if line.strip()][-SHOWN_TAIL:]
-    cause = known_cause([*tail, step.error if step else ""])
-    headline = f"{cause.cause} ({cause.source})" if cause else _first_line(step, progress)
-    lines = "\n  its last lines:" + "".join(f"\n    {line}" for line in said) if said else ""
-    return BuildError(
-        f"{headline}{lines}\n  the whole log: {log}",
-        place=place,
-        hint=cause.change if cause else "read the log; finished steps are kept for the next run",
+    return BuildFailure(
+        row=row,
+        step=short(step.name) if step else "",
+        message=_first_line(step, progress),
+        cause=known_cause([*tail, step.error if step else ""]),
+        tail=last_lines(tail),
+        log=log,
+        advice="read the log; finished steps are kept for the next run",
     )
 
 

@@ -23,7 +23,7 @@ from stackwright.core.errors import (
 )
 from stackwright.core.model.compression import CHOICES, DEFAULT, Compression
 from stackwright.core.model.compression import compression as chosen
-from stackwright.core.model.row import Cell, Rejection
+from stackwright.core.model.row import Cell, Refused, Rejection
 from stackwright.host.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.host.runner import Runner
 
@@ -142,15 +142,11 @@ def sif_options(command: Callable[..., None]) -> Callable[..., None]:
     return origin(sign(compression_option(command)))
 
 
-VERDICTS = ("refused", "not known", "not locked")
-
-
 def refuse(planned: Plan) -> None:
     """Raise the error of rows that cannot work; by then, what could be done for the others is done."""
-    by_verdict = {
-        verdict: [one for one in planned.rejections if one.verdict == verdict] for verdict in VERDICTS
-    }
-    refused, unknown, unlocked = by_verdict.values()
+    refused, unknown, unlocked = (
+        [one for one in planned.rejections if one.verdict is kind] for kind in Refused
+    )
     if refused:
         first = refused[0]
         cause = f"the rule {first.rule} refuses it" if len(refused) == 1 else _refused(refused)

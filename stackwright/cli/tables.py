@@ -14,7 +14,7 @@ from rich.text import Text
 
 from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.model.labels import FRAMEWORK_TITLES
-from stackwright.core.model.row import Notice, Rejection, Stack
+from stackwright.core.model.row import Notice, Refused, Rejection, Stack
 from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
 from stackwright.core.rules.rule import Said
 from stackwright.host.project import Plan
@@ -96,14 +96,18 @@ def set_line(settings: tuple[str, ...]) -> str:
     return " ".join(f"--set {one}" for one in settings)
 
 
-HEADINGS = {"refused": "cannot work", "not known": "is not known to work", "not locked": "is not locked"}
+HEADINGS = {
+    Refused.BY_RULE: "cannot work",
+    Refused.UNKNOWN: "is not known to work",
+    Refused.UNLOCKED: "is not locked",
+}
 
 
 def rejection_text(rejection: Rejection, matrix: str) -> Text:
     """The rule, what clashes, the source of the fact, and the nearest row that works."""
     clash = " with ".join(f"{name} {value}" for name, value in rejection.clash)
     text = Text()
-    refused = rejection.verdict == "refused"
+    refused = rejection.verdict is Refused.BY_RULE
     text.append(f"{rejection.id} {HEADINGS[rejection.verdict]}", style="bold red")
     text.append(f"  ({matrix}:{rejection.line})\n")
     lines = [
@@ -129,7 +133,7 @@ def _fact(said: Rejection | Notice) -> Provenance:
 
 def _allowable(rejection: Rejection) -> tuple[tuple[str, str], ...]:
     """How to go on where a document alone speaks against a row."""
-    if rejection.verdict != "refused" or rejection.how != How.DOCUMENTED:
+    if rejection.verdict is not Refused.BY_RULE or rejection.how != How.DOCUMENTED:
         return ()
     return (("or", f"--allow {rejection.rule}: goes on all the same, though nobody tried it here"),)
 

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+from stackwright.core.facts.build_failures import BuildFailure, Cause
+
 
 class StackwrightError(Exception):
-    """Base of all errors that end a command. ``exit_code`` is documented in docs/cli.md."""
+    """Base of all errors that end a command. ``exit_code`` is documented in docs/cli.md.
+
+    ``cause`` is what went wrong in a sentence, ``details`` are lines below it.
+    """
 
     exit_code = 1
     meaning = "an internal error: please report it"
 
-    def __init__(self, cause: str, *, place: str = "", hint: str = "") -> None:
+    def __init__(
+        self, cause: str, *, place: str = "", hint: str = "", details: tuple[str, ...] = ()
+    ) -> None:  # fmt: skip
         super().__init__(cause)
-        self.cause, self.place, self.hint = cause, place, hint
+        self.cause, self.place, self.hint, self.details = cause, place, hint, details
+
+    @property
+    def known_cause(self) -> Cause | None:
+        """The entry of the table of causes that explains it."""
+        return None
+
+    @property
+    def whole_cause(self) -> str:
+        """The cause with its details, as documents in JSON have it."""
+        return "\n  ".join((self.cause, *self.details))
+
+    @property
+    def first_line(self) -> str:
+        """The cause without what another program said below its first line."""
+        return self.cause.partition("\n")[0]
+
+    @property
+    def headline(self) -> str:
+        """The place and the first line of the cause."""
+        return f"{self.place}: {self.first_line}" if self.place else self.first_line
 
     def __str__(self) -> str:
-        head = f"{self.place}: {self.cause}" if self.place else self.cause
+        head = f"{self.place}: {self.whole_cause}" if self.place else self.whole_cause
         return f"{head}\n  next: {self.hint}" if self.hint else head
 
 
@@ -56,8 +85,21 @@ class EngineError(StackwrightError):
 
 
 class BuildError(StackwrightError):
+    """``failure`` is the same as data; None where no build was under way."""
+
     exit_code = 7
     meaning = "an image could not be built"
+    failure: BuildFailure | None = None
+
+    @classmethod
+    def of(cls, failure: BuildFailure) -> Self:
+        error = cls(failure.headline, place=failure.place, hint=failure.hint, details=failure.details)
+        error.failure = failure
+        return error
+
+    @property
+    def known_cause(self) -> Cause | None:
+        return self.failure.cause if self.failure else None
 
 
 class VerdictError(StackwrightError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from stackwright.core.errors import RejectedError
 from stackwright.core.model.night import Difference, Margins, Morning, Stage, State
 from stackwright.records.history.builds import Build
 
@@ -82,4 +83,4 @@ def exit_code(morning: Morning) -> int:
         for failure in (row.failure, row.unpublished):
             if failure:
                 return failure.exit_code
-    return 5 if any(row.new for row in morning.of(State.IMPOSSIBLE)) else 0
+    return RejectedError.exit_code if any(row.new for row in morning.of(State.IMPOSSIBLE)) else 0

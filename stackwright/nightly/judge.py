@@ -5,10 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from stackwright.core.errors import BuildError, InternalError, NodesError, StackwrightError, VerdictError
-from stackwright.core.facts.build_failures import known_cause
 from stackwright.core.model.night import UPSTREAM, Change, Failure, Input, Margins, Pushed, RowNight, State
 from stackwright.core.model.record import Phase
 from stackwright.core.model.row import Cell, Lock, Rejection
@@ -174,31 +172,26 @@ def _inputs_before(seen: Seen, row: str) -> tuple[Input, ...]:
 
 
 def _failure(seen: Seen, planned: Planned, error: StackwrightError) -> Failure:
-    """A build's log is searched once more: the error is for a person, and the cause is wanted by name."""
-    phase = builds.last_phase(seen.db, planned.stack.id, planned.recipe.key)
-    log = seen.project.folder(planned.recipe) / "build.log"
-    built = isinstance(error, BuildError) and log.exists()
-    cause = known_cause(_lines(log)) if built else None
+    built = error.failure if isinstance(error, BuildError) else None
+    cause = error.known_cause
     return Failure(
-        phase=phase, reason=_reason(error), exit_code=error.exit_code, known=cause.name if cause else "",
-        hint=cause.change if cause else error.hint, source=cause.source if cause else "",
-        log=str(log) if built else "",
+        phase=builds.last_phase(seen.db, planned.stack.id, planned.recipe.key),
+        reason=_reason(error), exit_code=error.exit_code, known=cause.name if cause else "",
+        hint=error.hint, source=cause.source if cause else "",
+        log=str(built.log) if built and built.log else "",
     )  # fmt: skip
 
 
-def _lines(log: Path) -> list[str]:
-    return log.read_text(encoding="utf-8", errors="replace").splitlines()
-
-
 def _reason(error: StackwrightError) -> str:
+    """The first line; of checks that failed also the first of them, and why another program stopped."""
     if not isinstance(error, VerdictError):
         return _first(error)
-    head, *checks = error.cause.splitlines()
-    more = f"; {len(checks) - MOST_CHECKS} more" if len(checks) > MOST_CHECKS else ""
-    return f"{head}: {'; '.join(line.strip() for line in checks[:MOST_CHECKS])}{more}"
+    checks = "; ".join(error.details[:MOST_CHECKS])
+    more = f"; {len(error.details) - MOST_CHECKS} more" if len(error.details) > MOST_CHECKS else ""
+    return f"{error.first_line}: {checks}{more}" if checks else error.first_line
 
 
 def _first(error: StackwrightError) -> str:
     """The first line; of what another program said also the reasons below it."""
-    head, *more = error.cause.splitlines() or [type(error).__name__]
-    return "; ".join((head, *(line.strip() for line in more if line.strip().startswith("Caused by:"))))
+    more = (line.strip() for line in error.cause.splitlines()[1:])
+    return "; ".join((error.first_line, *(line for line in more if line.startswith("Caused by:"))))

@@ -17,7 +17,7 @@ from stackwright.build import rows as session
 from stackwright.core.errors import LockError, RecordError, StackwrightError
 from stackwright.core.model.night import Margins, Morning, Pushed, State
 from stackwright.core.model.record import Phase
-from stackwright.core.model.row import Cell, Lock, Rejection
+from stackwright.core.model.row import Cell, Lock, Refused, Rejection
 from stackwright.core.resolve import lockfile
 from stackwright.host.defects import internal_error
 from stackwright.host.files import held, replace_file
@@ -176,8 +176,10 @@ def plan_each(
     except Exception:  # one of the rows: each on its own, so that it is that one alone
         found, more = _one_by_one(project, wanted, locks)
         wrong |= more
-    wrong |= {one.id: _unlocked(one) for one in found.rejections if one.rule == "lock"}
-    return Plan(rows=found.rows, rejections=tuple(r for r in found.rejections if r.rule != "lock")), wrong
+    unlocked = [one for one in found.rejections if one.verdict is Refused.UNLOCKED]
+    wrong |= {one.id: _unlocked(one) for one in unlocked}
+    refused = tuple(one for one in found.rejections if one.verdict is not Refused.UNLOCKED)
+    return Plan(rows=found.rows, rejections=refused), wrong
 
 
 def _one_by_one(

@@ -8,10 +8,11 @@ dies as well, the next one goes on from the journal before anything else is done
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -72,18 +73,30 @@ def finish(folder: Path, say: Callable[[str], None]) -> None:
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as child:  # fmt: skip
         assert child.stderr is not None
-        said = [line.rstrip("\n") for line in child.stderr if not _told(line, say)]
+        messages = [_message(line, say) for line in child.stderr]
     if child.returncode:
-        cause, _, hint = "\n".join(said).partition("\n  next: ")
-        cause = cause or f"the process that moves the tags was ended ({child.returncode})"
-        raise PublishError(cause, hint=hint or "publish again: what it left is done first")
+        raise _error_of(messages, child.returncode)
 
 
-def _told(line: str, say: Callable[[str], None]) -> bool:
-    """Whether the line is one for the way; what is left is the error."""
-    if line.startswith("~ "):
-        say(line[2:].rstrip("\n"))
-    return line.startswith("~ ")
+def _message(line: str, say: Callable[[str], None]) -> dict[str, Any]:
+    """Pass on what the process says of its progress, and return the rest: its error, or Python's words."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {"printed": line.rstrip("\n")}
+    if isinstance(message, dict) and "progress" in message:
+        say(str(message["progress"]))
+    return message if isinstance(message, dict) else {"printed": line.rstrip("\n")}
+
+
+def _error_of(messages: Sequence[Mapping[str, Any]], code: int) -> PublishError:
+    again = "publish again: what it left is done first"
+    for message in messages:
+        if "cause" in message:
+            cause, place, hint = (str(message.get(name, "")) for name in ("cause", "place", "hint"))
+            return PublishError(cause, place=place, hint=hint or again)
+    printed = "\n".join(str(message["printed"]) for message in messages if "printed" in message)
+    return PublishError(printed or f"the process that moves the tags was ended ({code})", hint=again)
 
 
 # -- the process of its own ------------------------------------------------------------------------
@@ -160,8 +173,7 @@ def _read(path: Path) -> Journal:
 
 def main() -> None:
     def say(text: str) -> None:
-        with contextlib.suppress(OSError):  # whoever asked may be gone
-            print(f"~ {text}", file=sys.stderr, flush=True)
+        _send({"progress": text})
 
     try:
         work(Path(sys.argv[1]), say)
@@ -171,7 +183,12 @@ def main() -> None:
         _fail(internal_error(defect))
 
 
-def _fail(error: StackwrightError) -> NoReturn:
+def _send(message: Mapping[str, str]) -> None:
+    """A message to the one who asked, in a line; who may be gone by now."""
     with contextlib.suppress(OSError):
-        print(error, file=sys.stderr, flush=True)
+        print(json.dumps(message), file=sys.stderr, flush=True)
+
+
+def _fail(error: StackwrightError) -> NoReturn:
+    _send({"cause": error.whole_cause, "place": error.place, "hint": error.hint})
     sys.exit(error.exit_code)

@@ -48,6 +48,15 @@ class Published:
     sif: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a row may not be published. ``only_less``: it is proven, and has less than what is published."""
+
+    row: str
+    reasons: tuple[str, ...]
+    only_less: bool = False
+
+
 BeforeTags = Callable[[Published, Planned, Record], None]
 SetAside = Callable[[str, StackwrightError], None]
 
@@ -117,7 +126,7 @@ def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
     names = [(row.stack.id, by.named(row, sif=sif)) for row in rows for sif in _worlds(by)]
     tags.refuse_shared(names)
     tags.refuse_set(by.scheme, names)
-    refused = {row.stack.id: reasons for row in rows if (reasons := refusals(by, row))}
+    refused = [one for row in rows if (one := _refusal(by, row))]
     if refused:
         raise _refused(refused)
     return tuple(one for _, one in names)
@@ -125,17 +134,25 @@ def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
 
 def refusals(by: Publisher, row: Planned) -> tuple[str, ...]:
     """Why a row may not be published now; empty where it may."""
+    refusal = _refusal(by, row)
+    return refusal.reasons if refusal else ()
+
+
+def _refusal(by: Publisher, row: Planned) -> Refusal | None:
     known, reasons = _standing(by, row)
-    if reasons or known is None or row.stack.id in by.allow_less:
-        return reasons
+    if reasons:
+        return Refusal(row=row.stack.id, reasons=reasons)
+    if known is None or row.stack.id in by.allow_less:
+        return None
     found = before.yesterday(
         by.registry, by.project.records, row.stack.id, by.named(row), by.named(row, sif=True)
     )
     if found is None:
-        return ()
+        return None
     if found.passed is None:
         by.say(f"{row.stack.id}: there is no record of what is published now; its tiers cannot be compared")
-    return tuple(f"yesterday it had {what}" for what in gate.less(known, found, sif=by.sif))
+    lost = tuple(f"yesterday it had {what}" for what in gate.less(known, found, sif=by.sif))
+    return Refusal(row=row.stack.id, reasons=lost, only_less=True) if lost else None
 
 
 def _standing(by: Publisher, row: Planned) -> tuple[Record | None, tuple[str, ...]]:
@@ -149,12 +166,11 @@ def _worlds(by: Publisher) -> tuple[bool, ...]:
     return (False, True) if by.sif else (False,)
 
 
-def _refused(refused: dict[str, tuple[str, ...]]) -> GateError:
-    lines = [f"{row}: {reason}" for row, reasons in refused.items() for reason in reasons]
-    only_less = all(reason.startswith("yesterday") for reasons in refused.values() for reason in reasons)
+def _refused(refused: Sequence[Refusal]) -> GateError:
+    lines = [f"{one.row}: {reason}" for one in refused for reason in one.reasons]
     hint = "build.py run ROW proves a row; nothing was published"
-    if only_less:
-        hint = "if that is meant: " + " ".join(f"--allow-less {row}" for row in refused)
+    if all(one.only_less for one in refused):
+        hint = "if that is meant: " + " ".join(f"--allow-less {one.row}" for one in refused)
     return GateError("; ".join(lines), hint=hint)
 
 
@@ -175,7 +191,7 @@ def _pushed(by: Publisher, row: Planned) -> Iterator[Published]:
     with row_lock(by.project.out / row.stack.id, by.say):
         known, reasons = _standing(by, row)
         if reasons:  # another run may have worked on it since
-            raise _refused({row.stack.id: reasons})
+            raise _refused([Refusal(row=row.stack.id, reasons=reasons)])
         assert known is not None, "the gate has seen it"
         one, known = push_image(by, row, known)
         if by.before_tags:

@@ -15,6 +15,7 @@ from stackwright.core.errors import RecordError
 from stackwright.core.model.record import Fields, Host, RowId, Seconds, Sha256, SifFile, Utc
 from stackwright.core.model.row import Verdict
 from stackwright.host.atomic import publish
+from stackwright.records.files import first_complaint
 
 FOLDER = "definition"
 """Below a row's folder of records, which are not looked for there."""
@@ -38,6 +39,7 @@ class Native:
     started: Utc
     finished: Utc
     reason: str = ""
+    cause: str = ""
     build_seconds: Seconds | None = None
     probe_seconds: Seconds | None = None
     sif: SifFile | None = None
@@ -93,7 +95,8 @@ def load(path: Path) -> Native:
     try:
         return _ADAPTER.validate_json(path.read_bytes(), strict=True)
     except (OSError, ValidationError) as error:
-        cause = f"not the result of a definition file: {str(error).splitlines()[0]}"
+        said = first_complaint(error) if isinstance(error, ValidationError) else error.strerror
+        cause = f"not the result of a definition file: {said}"
         raise RecordError(cause, place=str(path), hint="remove the file, or build the row anew") from error
 
 
@@ -116,6 +119,6 @@ def _dumps(one: Native) -> bytes:
         content = redacted_json(_ADAPTER.dump_json(one, indent=2, warnings="error") + b"\n")
         _ADAPTER.validate_json(content, strict=True)
     except ValueError as error:
-        cause = f"the result of {one.row!r} is not valid: {str(error).splitlines()[0]}"
+        cause = f"the result of {one.row!r} is not valid: {first_complaint(error)}"
         raise RecordError(cause, hint="this is a defect: please report it") from error
     return content

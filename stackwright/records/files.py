@@ -51,7 +51,7 @@ def utc(moment: datetime) -> str:
 
 def entered(record: Record, phase: Phase) -> Record:
     """The record of a run that is in ``phase`` now: if it is killed there, this stays true."""
-    return replace(record, phase=phase, status=Status.INTERRUPTED, finished=None, reason="")
+    return replace(record, phase=phase, status=Status.INTERRUPTED, finished=None, reason="", cause="")
 
 
 def timed(record: Record, phase: Phase, seconds: float) -> Record:
@@ -67,9 +67,9 @@ def judged(record: Record, verdict: Verdict) -> Record:
     return replace(record, verdicts=tuple(sorted((*others, verdict), key=lambda one: one.world)))
 
 
-def closed(record: Record, status: Status, *, at: datetime, reason: str = "") -> Record:
+def closed(record: Record, status: Status, *, at: datetime, reason: str = "", cause: str = "") -> Record:
     """The run has ended, in the phase that it is in. ``reason`` is one line for a person."""
-    return replace(record, status=status, finished=utc(at), reason=reason)
+    return replace(record, status=status, finished=utc(at), reason=reason, cause=cause)
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -111,7 +111,9 @@ def dumps(record: Record) -> bytes:
         _ADAPTER.validate_json(content, strict=True)
     except ValueError as error:
         hint = "this is a defect of the stage that made the value: please report it"
-        raise RecordError(f"the record of {record.row!r} is not valid: {_first(error)}", hint=hint) from error
+        raise RecordError(
+            f"the record of {record.row!r} is not valid: {first_complaint(error)}", hint=hint
+        ) from error
     return content
 
 
@@ -132,7 +134,7 @@ def loads(content: bytes | str, place: str) -> Record:
         text = content.encode() if isinstance(content, str) else content
         return _ADAPTER.validate_json(redacted_json(text), strict=True)
     except ValidationError as error:
-        raise RecordError(f"not a record: {_first(error)}", place=place, hint=MADE_AGAIN) from error
+        raise RecordError(f"not a record: {first_complaint(error)}", place=place, hint=MADE_AGAIN) from error
 
 
 def load_all(folder: Path) -> Loaded:
@@ -193,7 +195,7 @@ def _newest_first(folder: Path, row: str, key: str) -> Iterator[Record]:
             yield record
 
 
-def _first(error: ValueError) -> str:
+def first_complaint(error: ValueError) -> str:
     """The first complaint and its place in the record, in one line."""
     if not isinstance(error, ValidationError):
         return str(error).splitlines()[0]

@@ -36,6 +36,7 @@ from stackwright.nightly.words import text
 from stackwright.publish.moving import LOCK
 from stackwright.publish.set_index import INDEX
 from stackwright.records import files as record
+from stackwright.records.files import load_all
 from stackwright.records.history import builds as history
 from stackwright.records.history import nights
 
@@ -140,13 +141,16 @@ def test_a_row_that_fails_stops_no_other_and_its_known_cause_is_named(
 ) -> None:
     path = root / "dockerfiles" / "Dockerfile.j2"
     template = path.read_text()
-    broken = "{% if stack.id == 'small-b' %}RUN echo 'No space left on device' >&2; exit 1\n{% endif %}LABEL"
+    lines = "RUN echo 'No space left on device'\nRUN echo 'Hash Sum mismatch' >&2; exit 1\n"
+    broken = f"{{% if stack.id == 'small-b' %}}{lines}{{% endif %}}LABEL"
     path.write_text(template.replace("LABEL", broken))
     morning = work(root)
     assert [row.state for row in morning.rows] == [State.REBUILT, State.FAILED, State.REBUILT]
     (failed,) = morning.of(State.FAILED)
-    assert failed.failure and (failed.failure.known, failed.failure.phase) == ("disk-full", "build")
-    assert "known cause: disk-full" in text(morning)
+    assert failed.failure and (failed.failure.known, failed.failure.phase) == ("hash-mismatch", "build")
+    assert "known cause: hash-mismatch" in text(morning)
+    loaded = load_all(project(root).records).records
+    assert [one.cause for one in loaded if one.row == "small-b"][-1] == "hash-mismatch"
     path.write_text(template)
     again = work(root)
     assert [row.row for row in again.of(State.REBUILT)] == ["small-b"]

@@ -81,7 +81,7 @@ def test_a_failed_check_and_an_unexplained_difference_are_errors() -> None:
         found = definition_rows.problem(bad)
         assert found
         assert found.exit_code == 8
-        assert said in found.cause
+        assert said in found.whole_cause
         assert f"{bad.row}.def.failed.sif" in found.hint
 
 

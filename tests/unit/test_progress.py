@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stackwright.core.facts.build_failures import CAUSES, known_cause
+from stackwright.core.errors import BuildError
+from stackwright.core.facts.build_failures import (
+    CAUSES,
+    BuildFailure,
+    cause_named,
+    known_cause,
+    last_lines,
+)
 from stackwright.engines.buildkit.progress import Progress, short
 
 
@@ -112,3 +121,39 @@ def test_every_known_cause_is_found_in_a_real_message() -> None:
 
 def test_an_unknown_failure_has_no_cause() -> None:
     assert known_cause(["make: *** [all] Error 2"]) is None
+
+
+def failure(**values: Any) -> BuildFailure:
+    fields: dict[str, Any] = {
+        "row": "cuda12-torch", "step": "[base 1/2] RUN apt-get", "message": "exit code: 3", "cause": None,
+        "tail": ("first", "last"), "log": Path("/out/build.log"), "advice": "read the log",
+    }  # fmt: skip
+    return BuildFailure(**fields | values)
+
+
+def test_a_failed_build_is_text_only_where_it_is_printed() -> None:
+    error = BuildError.of(failure())
+    assert str(error).splitlines() == [
+        "cuda12-torch: [base 1/2] RUN apt-get: exit code: 3",
+        "  its last lines:",
+        "    first",
+        "    last",
+        "  the whole log: /out/build.log",
+        "  next: read the log",
+    ]
+    assert error.headline == "cuda12-torch: [base 1/2] RUN apt-get: exit code: 3"
+    assert str(BuildError.of(failure(step="", tail=(), log=None, advice=""))) == "cuda12-torch: exit code: 3"
+
+
+def test_a_known_cause_takes_the_place_of_the_message_and_survives_a_node() -> None:
+    error = BuildError.of(failure(cause=cause_named("disk-full")))
+    assert error.cause == "the disk is full (errno 28)"
+    assert error.hint == "free some: ./build.py clean shows what can go"
+    there_and_back = pickle.loads(pickle.dumps(error))
+    assert there_and_back.failure == error.failure
+    assert str(there_and_back) == str(error)
+    assert cause_named("one of another release") is None
+
+
+def test_a_person_is_shown_the_last_lines_that_have_words() -> None:
+    assert last_lines(["", *map(str, range(20)), " "]) == tuple(map(str, range(8, 20)))

@@ -79,6 +79,14 @@ def test_a_mover_that_was_killed_is_told_with_what_to_do(
     assert (tmp_path / JOURNAL).exists()
 
 
+def test_an_error_of_the_mover_keeps_its_place_and_its_hint(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text("{}")
+    with pytest.raises(PublishError, match="not a journal of tags") as caught:
+        moving.finish(tmp_path, print)
+    assert caught.value.place == str(tmp_path / JOURNAL)
+    assert caught.value.hint.startswith("look at the moving tags")
+
+
 def test_the_set_has_no_sif_of_yesterday_beside_an_image_of_today() -> None:
     yesterday = set_index.index(
         set_index.entry(row, name, OLD)

@@ -236,10 +236,11 @@ def test_phases_replace_what_they_were() -> None:
 
 def test_closing_is_in_universal_time_and_entering_opens_again() -> None:
     there = datetime(2026, 3, 1, 14, 30, 0, 999, tzinfo=timezone(timedelta(hours=2)))
-    done = records.closed(sample(), Status.FAILED, at=there, reason="disk full")
+    done = records.closed(sample(), Status.FAILED, at=there, reason="disk full", cause="disk-full")
     assert (done.finished, done.status, done.reason) == ("2026-03-01T12:30:00Z", Status.FAILED, "disk full")
+    assert done.cause == "disk-full"
     again = records.entered(done, Phase.SIF)
-    assert (again.finished, again.status, again.reason) == (None, Status.INTERRUPTED, "")
+    assert (again.finished, again.status, again.reason, again.cause) == (None, Status.INTERRUPTED, "", "")
 
 
 def test_flatten_gives_each_value_one_name() -> None:

@@ -11,8 +11,8 @@ import pytest
 from rows import ALWAYS, LOCK, ROOT, SERIES, SOURCES, lock_with, stack
 
 from stackwright.core.model import labels
-from stackwright.core.model.row import Cell, Mpi
-from stackwright.core.render import configuration, definition, dockerfile
+from stackwright.core.model.row import Cell, Mpi, Recipe
+from stackwright.core.render import configuration, definition, dockerfile, layers
 
 RECIPE = dockerfile.render(stack(), SOURCES)
 DOCKERFILE = RECIPE.text("Dockerfile")
@@ -173,3 +173,21 @@ def test_a_rendered_file_names_the_matrix_that_it_is_from(name: str, said: str) 
     sources = dockerfile.Sources.load(ROOT, SERIES, name)
     assert said in dockerfile.render(stack(), sources).text("Dockerfile").splitlines()[1]
     assert said in definition.render_definition(stack(), sources).text("cuda12-torch.def").splitlines()[1]
+
+
+ON_TOP = ("runtime packages", "frameworks", "horovod", "row")
+
+
+@pytest.mark.parametrize("row", sorted(path.parent.name for path in ROOT.glob("tests/golden/*/Dockerfile")))
+def test_each_layer_of_a_row_has_a_purpose(row: str) -> None:
+    text = (ROOT / "tests" / "golden" / row / "Dockerfile").read_bytes()
+    found = layers.purposes(Recipe(id=row, key="", files=(("Dockerfile", text),)))
+    assert found[:1] + found[-4:] == ("python", *ON_TOP)
+    assert set(found[1:-4]) <= {"toolchain"}
+    assert bool(found[1:-4]) == (b"FROM toolchain AS final" in text)
+
+
+def test_a_history_is_read_from_its_end() -> None:
+    lines = ["ADD base.tar", "ENV LANG", "RUN python", "RUN apt", "COPY /layer", "RUN pip", "RUN row", "CMD"]
+    found = layers.of_history(RECIPE, tuple(lines))
+    assert found == ("base", "base", "python", "runtime packages", "frameworks", "horovod", "row", "base")

@@ -109,8 +109,10 @@ def _one(project: Project, row: Planned, means: Means) -> tuple[Native, Stackwri
         error: StackwrightError | None = problem(one)
     except StackwrightError as stopped:
         error = stopped
-    reason = error.cause.splitlines()[0] if error else ""
-    return replace(one, finished=record.utc(datetime.now(UTC)), reason=reason), error
+    return replace(
+        one, finished=record.utc(datetime.now(UTC)), reason=error.first_line if error else "",
+        cause=error.known_cause.name if error and error.known_cause else "",
+    ), error  # fmt: skip
 
 
 def _tools(project: Project, means: Means) -> tuple[tuple[str, str], ...]:
@@ -216,9 +218,8 @@ def problem(one: Native) -> VerdictError | None:
         return None
     counts = (("checks failed", failed), ("unexplained differences from the image", unexplained))
     told = ", ".join(f"{what}: {len(lines)}" for what, lines in counts if lines)
-    lines = "".join(f"\n  {line}" for line in (*failed, *unexplained))
     return VerdictError(
-        f"{told}{lines}", place=f"{one.row} (definition file)",
+        told, place=f"{one.row} (definition file)", details=(*failed, *unexplained),
         hint=f"the file is kept as {one.row}.def.failed.sif, its facts in facts/{FACTS}",
     )  # fmt: skip
 
@@ -233,5 +234,5 @@ def summary(one: Native) -> str:
 
 def document(made: Sequence[Native], errors: Sequence[StackwrightError]) -> dict[str, Any]:
     """The answer as JSON."""
-    told = [{"exit_code": one.exit_code, "place": one.place, "cause": one.cause} for one in errors]
+    told = [{"exit_code": one.exit_code, "place": one.place, "cause": one.whole_cause} for one in errors]
     return {"version": 1, "definitions": [definition_builds.as_json(one) for one in made], "errors": told}

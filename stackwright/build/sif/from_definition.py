@@ -13,7 +13,7 @@ from pathlib import Path
 from stackwright.build.sif.convert import scratch_folder
 from stackwright.core.errors import BuildError, SiteError
 from stackwright.core.facts import distributions
-from stackwright.core.facts.build_failures import known_cause
+from stackwright.core.facts.build_failures import BuildFailure, known_cause, last_lines
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.row import Recipe, Stack
 from stackwright.core.model.site import Site
@@ -39,7 +39,6 @@ NEEDS = 30 * 10**9
 
 WHAT = "building from a definition file"
 TIMEOUT = 4 * 3600
-SHOWN_TAIL = 12
 OF_APPTAINER = re.compile(r"INFO: |WARNING: |FATAL: +While performing build|\+ |.* warn rootless\{")
 """Lines that say how far Apptainer is, and not what a program in there said."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -84,7 +83,7 @@ def built(
         log = target.with_suffix(".log")
         log.write_text(done.stdout + done.stderr)
         if not done.ok:
-            raise _failure(f"{stack.id}: {name}", done, log)
+            raise BuildError.of(_failure(stack.id, name, done, log))
         shutil.rmtree(context)
         yield sif
 
@@ -169,14 +168,15 @@ def _in_container(docker: Docker, site: Site, context: Path, sif: Path, words: S
     return engine.run(docker, job, timeout=TIMEOUT)
 
 
-def _failure(place: str, done: Completed, log: Path) -> BuildError:
+def _failure(row: str, definition: str, done: Completed, log: Path) -> BuildFailure:
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    said = [line for line in lines if not OF_APPTAINER.match(line)]
-    cause = known_cause(lines)
-    headline = f"{cause.cause} ({cause.source})" if cause else (said or lines or ["it said nothing"])[-1]
-    tail = "".join(f"\n    {line}" for line in said[-SHOWN_TAIL:])
-    return BuildError(
-        f"{headline}\n  its last lines:{tail}\n  the whole log: {log}",
-        place=place,
-        hint=cause.change if cause else "read the log",
+    shown = [line for line in lines if not OF_APPTAINER.match(line)]
+    return BuildFailure(
+        row=row,
+        step=definition,
+        message=(shown or lines or ["it said nothing"])[-1],
+        cause=known_cause(lines),
+        tail=last_lines(shown),
+        log=log,
+        advice="read the log",
     )

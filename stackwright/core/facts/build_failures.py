@@ -1,10 +1,14 @@
-"""Failures of a build that have a known cause: what to look for in the log, and what to change. Data."""
+"""Failures of a build as values, and those with a known cause: what the log shows, and what to change."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+SHOWN_TAIL = 12
+"""Last lines of a failed step that a person is shown; the log has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +126,47 @@ def known_cause(lines: Iterable[str]) -> Cause | None:
     """The first cause of the table that the log shows."""
     text = "\n".join(lines)
     return next((cause for cause in CAUSES if re.search(cause.pattern, text)), None)
+
+
+def cause_named(name: str) -> Cause | None:
+    """The cause that a record names; None for one that is not in the table any more."""
+    return next((cause for cause in CAUSES if cause.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFailure:
+    """Why a row could not be built. ``step`` is empty where none had begun.
+
+    ``message`` is what the failed program said itself, in a line, and ``tail`` what it printed last.
+    ``advice`` is the next step where the cause is not known.
+    """
+
+    row: str
+    step: str
+    message: str
+    cause: Cause | None
+    tail: tuple[str, ...]
+    log: Path | None
+    advice: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.row}: {self.step}" if self.step else self.row
+
+    @property
+    def headline(self) -> str:
+        return f"{self.cause.cause} ({self.cause.source})" if self.cause else self.message
+
+    @property
+    def hint(self) -> str:
+        return self.cause.change if self.cause else self.advice
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        shown = ("its last lines:", *(f"  {line}" for line in self.tail)) if self.tail else ()
+        return (*shown, *((f"the whole log: {self.log}",) if self.log else ()))
+
+
+def last_lines(lines: Iterable[str]) -> tuple[str, ...]:
+    """The lines that a person is shown."""
+    return tuple([line for line in lines if line.strip()][-SHOWN_TAIL:])

@@ -134,6 +134,7 @@ class Record:
     status: Status = Status.INTERRUPTED
     phase: Phase = Phase.BASE
     reason: str = ""
+    cause: str = ""
     declared: Fields = ()
     found: Fields = ()
     image: Image | None = None

@@ -33,6 +33,14 @@ class Outcome(StrEnum):
     NOT_RUN = "not run"
 
 
+class Refused(StrEnum):
+    """Why a row is not planned: a rule refuses it, no table knows a value, or it has no lock of today."""
+
+    BY_RULE = "refused"
+    UNKNOWN = "not known"
+    UNLOCKED = "not locked"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mpi:
     flavour: Literal["openmpi", "mpich"]
@@ -187,7 +195,7 @@ class Rejection:
     how: str = "read"
     when: str = ""
     settings: tuple[str, ...] = ()
-    verdict: Literal["refused", "not known", "not locked"] = "refused"
+    verdict: Refused = Refused.BY_RULE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

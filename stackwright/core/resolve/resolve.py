@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
-from stackwright.core.model.row import FRAMEWORKS, Cell, Lock, Notice, Rejection, Stack
+from stackwright.core.model.row import FRAMEWORKS, Cell, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
@@ -71,7 +71,7 @@ def unknown(cell: Cell) -> Rejection | None:
     if clash is None:
         return None
     near = f"run ./build.py lock {cell.id}, which asks the index and the mirror"
-    return replace(_reject(cell, *clash, near), verdict="not known")
+    return replace(_reject(cell, *clash, near), verdict=Refused.UNKNOWN)
 
 
 def lock_clash(cell: Cell, lock: Lock) -> tuple[LockRule, Clash] | None:
@@ -156,7 +156,7 @@ def _reject(cell: Cell, rule: CellRule | LockRule, clash: Clash, near: str) -> R
 def _unlocked(cell: Cell, reason: str) -> Rejection:
     return Rejection(
         id=cell.id, rule="lock", clash=(("locks", f"{cell.id}.txt"),), reason=reason, source="locks/",
-        nearest=f"run ./build.py lock {cell.id}", line=cell.line, verdict="not locked",
+        nearest=f"run ./build.py lock {cell.id}", line=cell.line, verdict=Refused.UNLOCKED,
     )  # fmt: skip
 
 

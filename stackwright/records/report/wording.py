@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stackwright.core.facts.build_failures import cause_named
 from stackwright.core.model.record import Record, Status
 from stackwright.core.model.row import FRAMEWORKS, Check, Outcome, Tier, Verdict
 from stackwright.records.definition_builds import Native
@@ -156,8 +157,10 @@ def ending(record: Record) -> str:
     """How a run that did not complete ended, or nothing."""
     if record.status is Status.COMPLETE:
         return ""
-    reason = clean(record.reason)
-    return f"{record.status.value} in the phase {record.phase.value}" + (f": {reason}" if reason else "")
+    reason, cause = clean(record.reason), cause_named(record.cause)
+    change = f"; next: {clean(cause.change)}" if cause else ""
+    where = f"{record.status.value} in the phase {record.phase.value}"
+    return where + (f": {reason}" if reason else "") + change
 
 
 def _cell(record: Record, world: str, tier: Tier) -> TierCell:
