@@ -23,6 +23,7 @@ from docker.types import Mount as SdkMount
 from stackwright.core.errors import EngineError
 from stackwright.engines.gpu import GpuAccess
 from stackwright.host import owners
+from stackwright.host.files import draft_of
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site.settings import docker_program
 
@@ -248,14 +249,11 @@ def size(history: Iterable[Layer]) -> int:
 
 def save(docker: Docker, runner: Runner, image: str, path: Path) -> Path:
     """Write the image as a docker-archive. ``path`` appears only when it is whole."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        done = runner(docker.command("image", "save", "--output", partial, image))
+    with draft_of(path) as draft:
+        done = runner(docker.command("image", "save", "--output", draft, image))
         if not done.ok:
             raise EngineError(done.stderr.strip() or "docker save failed", place=image, hint="check the disk")
-        return partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    return path
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,10 +18,9 @@ from docker.errors import APIError, NotFound
 from stackwright.core.errors import EngineError, SiteError
 from stackwright.core.resolve.bases import Images
 from stackwright.engines.docker import Docker, connected, tag
-from stackwright.host.retry_messages import PASSING
+from stackwright.host.retry import TRANSIENT_MESSAGE, Again, Patience, retried
 
-PATIENCE = 120.0
-"""Seconds that the registry may be away."""
+PATIENCE = Patience(seconds=120.0)
 
 T = TypeVar("T")
 
@@ -108,16 +106,13 @@ def forget(docker: Docker, reference: str) -> None:
 
 
 def _patiently(act: Callable[[], T]) -> T:
-    """Again, where the engine says what may be otherwise in a moment: a row has hours in it."""
-    pause, until = 1.0, time.monotonic() + PATIENCE
-    while True:
-        try:
-            return act()
-        except SiteError as error:
-            if not PASSING.search(error.cause) or time.monotonic() + pause > until:
-                raise
-        time.sleep(pause)
-        pause = min(pause * 2, 30.0)
+    """Retry transient errors of the engine: a failure here would lose hours of building."""
+    return retried(act, _transient, PATIENCE)
+
+
+def _transient(error: Exception) -> Again | None:
+    passes = isinstance(error, SiteError) and TRANSIENT_MESSAGE.search(error.cause)
+    return Again() if passes else None
 
 
 def _unusable(reference: str, cause: str) -> SiteError:

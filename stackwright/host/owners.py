@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from stackwright.host.files import held, replace_file
+from stackwright.host.files import draft_of, held, replace_file
 
 MARKS = "stackwright-users"
 """Repository of the marks: MARKS/PROJECT:NAME."""
@@ -33,10 +33,9 @@ def project_id(out: Path) -> str:
         known = _read(path)
         if known is None:
             known = secrets.token_hex(6)
-            draft = path.with_name(f"{PROJECT_FILE}.new")
-            draft.touch()
-            draft.write_text(f"{known} {_inode(draft)}\n", encoding="ascii")
-            draft.replace(path)
+            with draft_of(path) as draft:
+                draft.touch()
+                draft.write_text(f"{known} {_inode(draft)}\n", encoding="ascii")
     return known
 
 

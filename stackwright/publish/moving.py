@@ -20,9 +20,8 @@ from typing import Any, NoReturn
 from pydantic import TypeAdapter, ValidationError
 
 from stackwright.core.errors import PublishError, StackwrightError
-from stackwright.host.atomic import publish
 from stackwright.host.defects import internal_error
-from stackwright.host.files import held
+from stackwright.host.files import held, replace_durably
 from stackwright.host.site import settings
 from stackwright.publish.registry.client import Access, Manifest, Registry
 
@@ -56,7 +55,7 @@ WITHOUT: Any = {"access": {"proxies"}}
 
 def move(journal: Journal, folder: Path, say: Callable[[str], None]) -> None:
     """All of them; or an error, and those that could be moved back are."""
-    publish(_ADAPTER.dump_json(journal, indent=2, exclude=WITHOUT), folder / JOURNAL)
+    replace_durably(folder / JOURNAL, _ADAPTER.dump_json(journal, indent=2, exclude=WITHOUT))
     finish(folder, say)
 
 

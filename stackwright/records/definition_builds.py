@@ -14,7 +14,7 @@ from stackwright.core.credentials import redacted_json
 from stackwright.core.errors import RecordError
 from stackwright.core.model.record import Fields, Host, RowId, Seconds, Sha256, SifFile, Utc
 from stackwright.core.model.row import Verdict
-from stackwright.host.atomic import publish
+from stackwright.host.files import replace_durably
 from stackwright.records.files import first_complaint
 
 FOLDER = "definition"
@@ -88,7 +88,7 @@ def as_json(one: Native) -> Any:
 def write(one: Native, records: Path) -> Path:
     """``records`` is the folder of all records (out/records)."""
     stamp = one.started.replace("-", "").replace(":", "")
-    return publish(_dumps(one), records / one.row / FOLDER / f"{stamp}-{one.key[:12]}.json")
+    return replace_durably(records / one.row / FOLDER / f"{stamp}-{one.key[:12]}.json", _dumps(one))
 
 
 def load(path: Path) -> Native:

@@ -27,7 +27,7 @@ from stackwright.core.credentials import redacted_json
 from stackwright.core.errors import RecordError
 from stackwright.core.model.record import Host, Phase, Record, Status, Timing
 from stackwright.core.model.row import Verdict
-from stackwright.host.atomic import publish
+from stackwright.host.files import replace_durably
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def begin(record: Record, folder: Path) -> Record:
     """
     while True:
         try:
-            publish(dumps(record), path_of(record, folder), exclusive=True)
+            replace_durably(path_of(record, folder), dumps(record), exclusive=True)
         except FileExistsError:
             later = datetime.fromisoformat(record.started) + timedelta(seconds=1)
             record = replace(record, started=utc(later))
@@ -98,7 +98,7 @@ def begin(record: Record, folder: Path) -> Record:
 
 def write(record: Record, folder: Path) -> Path:
     """Replace the record's file as a whole: a reader sees the old one or the new one, never a part."""
-    return publish(dumps(record), path_of(record, folder))
+    return replace_durably(path_of(record, folder), dumps(record))
 
 
 def dumps(record: Record) -> bytes:

@@ -21,6 +21,7 @@ from stackwright.audit.facts.means import Means
 from stackwright.cli import main
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions, entries
+from stackwright.host.retry import Patience
 from stackwright.host.runner import Runner
 
 DEBIAN = tuple(known for known in distributions.DISTRIBUTIONS if known.family == "debian")
@@ -93,7 +94,7 @@ def test_a_changed_fact_is_named_and_the_exit_code_says_so(
 def test_without_any_source_nothing_counts_as_checked(
     a_mirror: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("stackwright.host.upstream.mirror.PAUSES", ())
+    monkeypatch.setattr("stackwright.host.upstream.mirror.PATIENCE", Patience(most=1))
     a_mirror.files.clear()
     code, _, said = facts(capsys, tmp_path, "--check")
     assert (code, "no source of facts can be reached" in said) == (11, True), said

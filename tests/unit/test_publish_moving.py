@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackwright.core.errors import PublishError
-from stackwright.host.atomic import publish
+from stackwright.host.files import replace_durably
 from stackwright.publish import moving, set_index
 from stackwright.publish.moving import JOURNAL, Journal, Move
 from stackwright.publish.registry.client import Access, Manifest
@@ -41,7 +41,7 @@ def registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Small:
     monkeypatch.setattr(moving, "Registry", lambda access, say: small)
     moves = (Move(repository="hpc", tag=tag, before=OLD.digest, after=NEW.digest) for tag in small.tags)
     journal = Journal(access=Access(host="registry.example"), moves=tuple(moves))
-    publish(moving._ADAPTER.dump_json(journal, exclude=moving.WITHOUT), tmp_path / JOURNAL)
+    replace_durably(tmp_path / JOURNAL, moving._ADAPTER.dump_json(journal, exclude=moving.WITHOUT))
     return small
 
 

@@ -305,6 +305,12 @@ def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> Non
     assert 1 <= len(loaded.records) <= 5
 
 
+def test_a_record_is_not_begun_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / sample().row).touch()
+    with pytest.raises(RecordError, match="cannot be written"):
+        records.begin(sample(), tmp_path)
+
+
 def test_the_check_for_half_files_can_fail(tmp_path: Path) -> None:
     """The same reader on a writer that is not atomic: it must complain."""
     path = records.write(sample(), tmp_path)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from stackwright.core.errors import SiteError
+from stackwright.host.retry import Patience
 from stackwright.host.upstream import mirror
 
 PATH, CONTENT = "/debian/dists/trixie/InRelease", b"Suite: stable\n"
@@ -31,7 +32,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(mirror, "PAUSES", (0.01,) * len(mirror.PAUSES))
+    monkeypatch.setattr(mirror, "PATIENCE", replace(mirror.PATIENCE, first=0.01, factor=1.0))
     monkeypatch.setenv("no_proxy", "*")
     found = Server()
 
@@ -74,7 +75,7 @@ def status(code: int) -> Misbehave:
 
 @pytest.mark.parametrize("trouble", [status(503), status(429), cut_short, away])
 def test_what_passes_is_asked_again(server: Server, trouble: Misbehave) -> None:
-    server.troubles = [trouble] * len(mirror.PAUSES)
+    server.troubles = [trouble] * 2
     assert mirror.fetch(server.url()) == CONTENT
 
 
@@ -83,7 +84,7 @@ def test_what_does_not_pass_is_given_up_and_said(server: Server, trouble: Misbeh
     server.troubles = [trouble] * 9
     with pytest.raises(SiteError, match=r"did not give trixie/InRelease: \S"):
         mirror.fetch(server.url())
-    assert len(server.logins) == 1 + len(mirror.PAUSES)
+    assert len(server.logins) == 3
 
 
 @pytest.mark.parametrize("code", [401, 403, 404])
@@ -95,7 +96,7 @@ def test_a_refusal_is_said_at_once(server: Server, code: int) -> None:
 
 
 def test_a_name_that_is_of_no_host_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "PAUSES", (300.0,))
+    monkeypatch.setattr(mirror, "PATIENCE", Patience(most=2, first=300.0))
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(SiteError, match="did not give"):
         mirror.fetch(f"http://there-is-no-host.invalid{PATH}")

@@ -5,21 +5,19 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-import time
 import urllib.request
 import zipfile
 from base64 import b64encode
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO
-from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from stackwright.core.errors import SiteError
-from stackwright.host import retry_status
+from stackwright.host.retry import Again, Patience, retried, transient_answer
 
 TIMEOUT = 60  # seconds without an answer
-PAUSES = (1.0, 4.0)  # seconds before the tries after the first
+PATIENCE = Patience(most=3, factor=4.0)
 BLOCK = 1 << 18
 PAGE_LIMIT, FILE_LIMIT, MEMBER_LIMIT = 64 << 20, 400 << 20, 64 << 20
 """Bytes of a page of an index, of a wheel or package, and of one member of a wheel."""
@@ -28,16 +26,16 @@ PARTS_LIMIT = 256 << 20
 
 
 def opened(url: str, headers: dict[str, str]) -> HTTPResponse:
-    """Send a request, again after a passing failure; a login in the address is sent as a header."""
-    request, pauses = _request(url, headers), iter(PAUSES)
-    while True:
-        try:
-            return urllib.request.urlopen(request, timeout=TIMEOUT)  # type: ignore[no-any-return]  # noqa: S310
-        except (OSError, HTTPException) as error:
-            pause = next(pauses, None)
-            if pause is None or (isinstance(error, HTTPError) and error.code not in retry_status.ANSWERS):
-                raise SiteError(f"{urlsplit(url).path.rsplit('/', 1)[-1] or url}: {error}") from error
-            time.sleep(pause)
+    """Send a request with retries; a login in the address is sent as a header."""
+    request = _request(url, headers)
+
+    def ask() -> HTTPResponse:
+        return urllib.request.urlopen(request, timeout=TIMEOUT)  # type: ignore[no-any-return]  # noqa: S310
+
+    try:
+        return retried(ask, lambda error: Again() if transient_answer(error) else None, PATIENCE)
+    except (OSError, HTTPException) as error:
+        raise SiteError(f"{urlsplit(url).path.rsplit('/', 1)[-1] or url}: {error}") from error
 
 
 def _request(url: str, headers: dict[str, str]) -> urllib.request.Request:

@@ -6,9 +6,6 @@ import hashlib
 import json
 import lzma
 import re
-import socket
-import ssl
-import time
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterable
@@ -16,38 +13,36 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
-from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from stackwright.core.errors import LockError, SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.row import Base, Package
 from stackwright.core.model.site import Mirror
-from stackwright.host import retry_status
 from stackwright.host.files import replace_file
+from stackwright.host.retry import Again, Patience, retried, transient_answer
 
 COMPONENTS = {"debian": ("main", "contrib", "non-free"), "ubuntu": ("main", "universe")}
 TIMEOUT = 60  # seconds without an answer
-PAUSES = (1.0, 4.0)  # seconds before the tries after the first
+PATIENCE = Patience(most=3, factor=4.0)
 
 
 def fetch(url: str) -> bytes:
-    """Tried again where that may help; a login in the address is sent. SiteError for what it was at last."""
-    request, pauses = _request(url), iter(PAUSES)
-    while True:
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 (checked by host.py)
-                content: bytes = answer.read()
-        except (OSError, HTTPException) as error:
-            pause = next(pauses, None)
-            if pause is None or not _passes(error):
-                raise SiteError(
-                    f"the distribution's mirror did not give {url.rsplit('/dists/')[-1]}: {error}",
-                    hint="check the network and the host's apt sources, or set STACKWRIGHT_APT_MIRROR",
-                ) from error
-            time.sleep(pause)
-        else:
+    """Fetch with retries, and with the login that is in the address. SiteError with the last error."""
+    request = _request(url)
+
+    def ask() -> bytes:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 (checked by host.py)
+            content: bytes = answer.read()
             return content
+
+    try:
+        return retried(ask, lambda error: Again() if transient_answer(error) else None, PATIENCE)
+    except (OSError, HTTPException) as error:
+        raise SiteError(
+            f"the distribution's mirror did not give {url.rsplit('/dists/')[-1]}: {error}",
+            hint="check the network and the host's apt sources, or set STACKWRIGHT_APT_MIRROR",
+        ) from error
 
 
 def _request(url: str) -> urllib.request.Request:
@@ -55,15 +50,6 @@ def _request(url: str) -> urllib.request.Request:
     login, _, host = parts.netloc.rpartition("@")
     headers = {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"} if login else {}
     return urllib.request.Request(urlunsplit(parts._replace(netloc=host)), headers=headers)  # noqa: S310
-
-
-def _passes(error: Exception) -> bool:
-    if isinstance(error, HTTPError):
-        return error.code in retry_status.ANSWERS
-    reason = error.reason if isinstance(error, URLError) else error
-    if isinstance(reason, socket.gaierror):
-        return reason.errno not in retry_status.NO_SUCH_NAME
-    return not isinstance(reason, ssl.SSLCertVerificationError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

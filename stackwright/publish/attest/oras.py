@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from stackwright.core.errors import AttestError, PublishError, StackwrightError,
 from stackwright.core.model.site import Site
 from stackwright.engines.oci_tools import Tool
 from stackwright.engines.tool_image import last_line
-from stackwright.host.retry_messages import PASSING
+from stackwright.host.retry import TRANSIENT_MESSAGE, Again, Patience, retried
 from stackwright.host.runner import Completed
 from stackwright.host.site import credentials
 from stackwright.publish.attest.oci_layout import Layout
@@ -110,15 +109,31 @@ class Access:
         return done
 
     def _run(self, *argv: str | Path, folders: tuple[Path, ...]) -> Completed:
-        """What may go well another time is tried again: oras itself gives up after a few seconds."""
-        pause, until = 1.0, time.monotonic() + self.patience
-        while True:
+        """Retry transient failures; oras itself stops after a few seconds."""
+
+        def run() -> Completed:
             done = ran(self.oras, *argv, folders=(*self.folders, *folders), env=self.env, timeout=TIMEOUT)
-            if done.ok or not PASSING.search(done.stderr) or time.monotonic() + pause > until:
-                return done
-            self.say(f"{last_line(done).removeprefix('Error: ')}; again in {pause:.0f} s")
-            time.sleep(pause)
-            pause = min(pause * 2, 30.0)
+            if not done.ok and TRANSIENT_MESSAGE.search(done.stderr):
+                raise _Transient(done)
+            return done
+
+        def transient(error: Exception) -> Again | None:
+            if not isinstance(error, _Transient):
+                return None
+            return Again(why=last_line(error.done).removeprefix("Error: "))
+
+        try:
+            return retried(run, transient, Patience(seconds=self.patience), say=self.say)
+        except _Transient as error:
+            return error.done
+
+
+class _Transient(Exception):
+    """A call of oras that may succeed on a retry."""
+
+    def __init__(self, done: Completed) -> None:
+        super().__init__()
+        self.done = done
 
 
 @contextmanager
@@ -158,6 +173,7 @@ CAUSES = (
     (r"credential not found", "the registry asks for a login, and Docker's configuration has none for it",
      "docker login"),
     (r"unauthorized|status code 401", "the registry does not take the login", "docker login"),
+    (r"status code 507", "the registry's disk is full", "free space there"),
     (r"denied|status code 403", "the login may not do this", "ask for the right to it"),
     (r"signed by unknown authority", "the registry's certificate is of an unknown authority",
      "name the authority's certificate: 'ca' of the site's registry, or SSL_CERT_FILE"),
@@ -166,7 +182,7 @@ CAUSES = (
     (r'"http://[^"]*": response status code 400', "it takes no plain http",
      "leave out --plain-http, and 'plain' of the site's registry"),
     (r"no such host", "there is no host of this name", "is the name right?"),
-    (PASSING.pattern, "the registry does not answer", "is it running, and is the port right?"),
+    (TRANSIENT_MESSAGE.pattern, "the registry does not answer", "is it running, and is the port right?"),
     (r": not found$|\b(manifest|name|blob) unknown", "it is not there",
      "is the name right, and was it published?"),
 )  # fmt: skip

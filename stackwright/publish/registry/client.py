@@ -7,12 +7,10 @@ in this process: never on a command line, in no message.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-import random
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +21,7 @@ from dxf.exceptions import DXFMountFailed
 from requests.utils import should_bypass_proxies
 
 from stackwright.core.errors import PublishError, SiteError
+from stackwright.host.retry import Again, Patience, retried
 from stackwright.host.site import credentials
 from stackwright.publish.registry import failures
 
@@ -32,7 +31,6 @@ PATIENCE = 300.0
 FEWEST_TRIES = 4
 """One try may take longer than all patience: a layer has GBs."""
 
-LONGEST_WAIT = 30.0
 LONGEST_ASKED = 600.0
 """Seconds that a registry may ask to wait: what limits the pulls of a day may ask for hours."""
 
@@ -175,27 +173,34 @@ class Registry:
         return self._patiently(repository, asked)
 
     def _patiently(self, repository: str, act: Callable[[DXF], T]) -> T:
-        """The pauses double, with some chance in them, so that many clients do not come back at once."""
-        pause, failed_first, host = 1.0, 0.0, self.access.host
-        for attempt in itertools.count(1):
-            try:
-                return act(self._client(repository))
-            except (requests.RequestException, *failures.KINDS) as error:
-                ended = failures.final(error, host, repository, login=self._login is not None)
-                if ended:
-                    raise ended from None
-                now = time.monotonic()
-                failed_first = failed_first or now
-                asked, why = failures.asked_to_wait(error), failures.why(error)
-                if asked > LONGEST_ASKED:
-                    raise _given_up(host, now - failed_first, f"{why}; come again in {asked:.0f} s") from None
-                wait = max(asked, pause * random.uniform(0.75, 1.0))  # noqa: S311
-                if now + wait - failed_first > self.access.patience and attempt >= FEWEST_TRIES:
-                    raise _given_up(host, now - failed_first, why) from None
-                self.say(f"{host}: {why}; again in {wait:.0f} s")
-            self.sleep(wait)
-            pause = min(pause * 2, LONGEST_WAIT)
-        raise AssertionError("there is no end to counting")
+        """Retry what the registry, or the network before it, may answer otherwise in a moment."""
+        host, failed_at = self.access.host, list[float]()
+
+        def transient(error: Exception) -> Again | None:
+            if not isinstance(error, (requests.RequestException, *failures.KINDS)):
+                return None
+            failed_at.append(time.monotonic())
+            if final := failures.final(error, host, repository, login=self._login is not None):
+                raise final from None
+            asked, why = failures.asked_to_wait(error), failures.why(error)
+            if asked > LONGEST_ASKED:
+                raise self._given_up(failed_at, f"{why}; come again in {asked:.0f} s") from None
+            return Again(why=f"{host}: {why}", wait=asked)
+
+        patience = Patience(seconds=self.access.patience, fewest=FEWEST_TRIES)
+        try:
+            return retried(
+                lambda: act(self._client(repository)), transient, patience, say=self.say, sleep=self.sleep
+            )
+        except (requests.RequestException, *failures.KINDS) as error:
+            raise self._given_up(failed_at, failures.why(error)) from None
+
+    def _given_up(self, failed_at: Sequence[float], cause: str) -> PublishError:
+        seconds = time.monotonic() - failed_at[0]
+        hint = "try again when it is back; what it has already is not sent again"
+        error = PublishError(f"given up after {seconds:.0f} s: {cause}", place=self.access.host, hint=hint)
+        error.away = True
+        return error
 
     def _client(self, repository: str) -> DXF:
         if repository not in self._clients:
@@ -216,13 +221,6 @@ class Registry:
             body.seek(0)  # python-dxf sends the same file again, of which the first request has read the end
         user, password = self._login or (None, None)
         client.authenticate(user, password, response=response)
-
-
-def _given_up(host: str, seconds: float, cause: str) -> PublishError:
-    hint = "try again when it is back; what it has already is not sent again"
-    error = PublishError(f"given up after {seconds:.0f} s: {cause}", place=host, hint=hint)
-    error.away = True
-    return error
 
 
 def login_for(host: str) -> tuple[str, str] | None:

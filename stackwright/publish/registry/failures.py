@@ -20,7 +20,7 @@ from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry
 
 from stackwright.core.errors import PublishError
-from stackwright.host import retry_status
+from stackwright.host.retry import NO_SUCH_NAME, transient_status
 
 KINDS = (DXFAuthInsecureError, DXFUnauthorizedError, DXFUnexpectedError, KeyError, ValueError)
 """What python-dxf raises beside the exceptions of requests; the last two where an answer lacks a header."""
@@ -86,7 +86,7 @@ def _not_reached(error: requests.ConnectionError, host: str) -> PublishError | N
 
 def _no_such_name(error: Exception) -> bool:
     deepest = root(error)
-    return isinstance(deepest, socket.gaierror) and deepest.errno in retry_status.NO_SUCH_NAME
+    return isinstance(deepest, socket.gaierror) and deepest.errno in NO_SUCH_NAME
 
 
 def _asked(error: Exception) -> str:
@@ -99,7 +99,7 @@ def _by_proxy(error: requests.exceptions.ProxyError, host: str) -> PublishError 
     if _no_such_name(error):
         return PublishError("the proxy's name is that of no host", place=host, hint=PROXY)
     answer = TUNNEL.search(str(root(error)))
-    if answer is None or int(answer[1]) in retry_status.ANSWERS:
+    if answer is None or transient_status(int(answer[1])):
         return None
     if answer[1] == "407":
         return _no_login_at_proxy(host)
@@ -147,7 +147,7 @@ def _answered(response: requests.Response, host: str, place: str, *, login: bool
     if status == 413 or (status != 429 and QUOTA.search(said)):
         hint = "delete what is not needed there, or ask for more"
         return PublishError(f"the quota is used up ({status}): {said}", place=place, hint=hint)
-    if status in retry_status.ANSWERS:
+    if transient_status(status):
         return None
     if status == 403:
         cause = "the login is right, and may not do this" if login else "without a login this may not be done"
@@ -162,7 +162,7 @@ def _is_page(response: requests.Response) -> bool:
 
 
 def _answered_before_it(status: int, said: str, host: str) -> PublishError | None:
-    if status in retry_status.ANSWERS:
+    if transient_status(status):
         return None
     if status == 407:
         return _no_login_at_proxy(host)

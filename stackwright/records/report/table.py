@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +10,9 @@ from rich.box import ASCII, SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stackwright.core.errors import RecordError
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Check, Outcome, Rejection, Tier
+from stackwright.host.files import replace_durably
 from stackwright.records.definition_builds import Native
 from stackwright.records.files import newest
 from stackwright.records.report.page import page
@@ -93,18 +91,7 @@ def write_page(
 ) -> Path:
     """One HTML file that needs nothing beside it, replaced as a whole. ``at`` is when it is made: now."""
     text = page(tuple(records), rejections, at or datetime.now(UTC), natives)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            draft.write_text(text, encoding="utf-8", errors="replace")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        hint = "check that the folder can be written and that the disk is not full"
-        raise RecordError(f"cannot be written: {error.strerror}", place=str(path), hint=hint) from error
-    return path
+    return replace_durably(path, text.encode(errors="replace"))
 
 
 # -- parts ---
