@@ -171,7 +171,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from uuid import uuid4
-from stackwright.build import row_lock
+from stackwright.host.files import row_lock
 with row_lock(Path(sys.argv[1]), print):
     print("held", flush=True)
     time.sleep(60)

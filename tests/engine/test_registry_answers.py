@@ -19,6 +19,7 @@ from registry_server import RegistryServer, StartRegistry, certificates
 from stackwright.core.errors import EngineError, PublishError, SiteError
 from stackwright.engines import oci_tools, stage_cache
 from stackwright.engines.docker import Docker
+from stackwright.host.retry import Patience
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 from stackwright.publish.attest import oras as oras_way
@@ -170,7 +171,7 @@ def test_a_file_without_certificates_is_named(said: list[str], tmp_path: Path) -
 
 RESOLVE = """
 import requests
-from stackwright.publish import failures
+from stackwright.publish.registry import failures
 try:
     requests.get("https://registry.example/v2/", timeout=10)
 except requests.RequestException as error:
@@ -288,6 +289,6 @@ def test_a_cache_that_stays_away_or_has_no_such_name_is_said(
 ) -> None:
     with pytest.raises(SiteError, match="no such host"):
         stage_cache.has(docker, "registry.invalid/x:1")
-    monkeypatch.setattr(stage_cache, "PATIENCE", 2.0)
+    monkeypatch.setattr(stage_cache, "PATIENCE", Patience(seconds=2.0))
     with pytest.raises(SiteError, match="connection refused"):
         stage_cache.has(docker, "127.0.0.1:9/x:1")
