@@ -81,7 +81,9 @@ def of_upstream(project: Project) -> dict[str, Lock]:
 def one_night(project: Project, *, locked: bool) -> tuple[float, Counter[str]]:
     start, runner, wanted = time.perf_counter(), Counting(), cells(project)
     ask = partial(night.committed_locks, project) if locked else partial(fresh_locks, asking(project, runner))
-    order = Order(cells=wanted, whole=True, ask=ask, locked=locked)
+    order = Order(
+        cells=wanted, whole=True, ask=ask, site=lambda: settings.site(runner), locked=locked
+    )  # fmt: skip
     path = project.out / "history.sqlite"
     morning = night.work(project, order, history_path=path, runner=runner, console=Console(stderr=True))
     took = time.perf_counter() - start

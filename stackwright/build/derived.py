@@ -19,12 +19,12 @@ from stackwright.core.errors import EngineError, UsageError, VerdictError
 from stackwright.core.model.labels import KEY, ROW
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Tier, Verdict
+from stackwright.core.model.site import Site
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings
 from stackwright.records import files as record
 
 SHOWN = 100
@@ -64,14 +64,13 @@ def examine(docker: Docker, image: str) -> Derived:
 
 
 def probe(
-    project: Project, rows: Sequence[Planned], image: str, *, runner: Runner, display: Display
+    project: Project, rows: Sequence[Planned], image: str, *, site: Site, runner: Runner, display: Display
 ) -> Derived:
     """Prove the image by the checks of the row that it was built from."""
     docker = engine.find(runner, project=project.id)
     derived = examine(docker, image)
     row = parent(rows, derived)
     own = replace(project, out=project.out / "derived" / derived.id.removeprefix("sha256:")[:12])
-    site = settings.site(runner)
     job = Job(
         project=own, row=row, docker=docker, site=site, runner=runner, display=display, image=derived.id,
         apptainer=lambda: apptainer.find(runner, docker, mirror=site.mirror),

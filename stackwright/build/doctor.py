@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import ssl
 import sys
@@ -53,8 +52,11 @@ class Patient:
     docker: Docker | None
 
 
-def examine(runner: Runner, root: Path, environ: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
-    """One finding for each line of EXAMINATIONS. ``root`` is the checkout."""
+def examine(runner: Runner, root: Path, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return a finding for each line of EXAMINATIONS. ``root`` is the checkout.
+
+    Settings are read one by one from ``environ``: each may be wrong on its own.
+    """
     try:
         docker = engine.find(runner, environ)
         found = Finding(name="engine", state="ok", seen=_engine_seen(docker))

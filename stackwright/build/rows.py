@@ -20,12 +20,12 @@ from stackwright.core.errors import StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Rejection
+from stackwright.core.model.site import Site
 from stackwright.engines import apptainer, docker
 from stackwright.engines.sif.sign import Signer
 from stackwright.host.defects import internal_error
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings
 from stackwright.records import definition_builds
 from stackwright.records import files as record
 from stackwright.records.definition_builds import Native
@@ -57,6 +57,7 @@ def work_rows(
     plan: Plan,
     wanted: tuple[Phase, ...],
     *,
+    site: Site,
     runner: Runner,
     console: Console,
     jobs: int,
@@ -66,7 +67,6 @@ def work_rows(
 ) -> Session:
     """Work on every row that can work. EngineError at once where no engine answers."""
     engine = docker.find(runner, project=project.id)
-    site = settings.site(runner)
     display, stop = Display(console), threading.Event()
 
     def job(row: Planned) -> Job:

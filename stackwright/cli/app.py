@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ from stackwright.host.runner import Runner
 if TYPE_CHECKING:
     from stackwright.build.rows import Session
     from stackwright.core.model.record import Phase
+    from stackwright.core.model.site import Site
     from stackwright.engines.sif.sign import Signer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,13 +53,27 @@ Words = tuple[str, ...]
 
 
 class App:
-    """What every command needs, made once from the options before its name."""
+    """What every command needs, made once from the options before its name.
 
-    def __init__(self, matrix: Path, out: Path, show: bool) -> None:
+    ``site_file`` is the file that the environment was completed from; nodes read it on their own.
+    """
+
+    def __init__(
+        self, matrix: Path, out: Path, show: bool, *, site_file: Path | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:  # fmt: skip
         self.project = Project(root=ROOT, matrix=matrix.resolve(), out=out.resolve())
         self.console = Console(stderr=True)
         self.runner = Runner(show=show)
         self.allow: Words = ()
+        self.site_file, self.environ = site_file, environ
+
+    @cached_property
+    def site(self) -> Site:
+        """The site's settings, read when a command first needs them: that may start apt-get."""
+        from stackwright.host.site import settings
+
+        return settings.site(self.runner, self.environ)
 
     def plan(self, rows: Words, where: Words, *, default: bool = False) -> Plan:
         if default and not rows and not where:
@@ -185,7 +202,7 @@ def work(
     if image is not None:
         _probe_derived(app, planned, image, form)
         return
-    signer = signing.signer(_key(sign), app.runner) if sign else None
+    signer = signing.signer(_key(app, sign), app.runner) if sign else None
     if origin == "def":
         _from_definitions(app, planned, form, signer, how)
         return
@@ -194,8 +211,8 @@ def work(
         done = _on_nodes(app, planned, wanted, cluster, jobs=jobs, gpu=gpu, compression=how)
     else:
         done = session.work_rows(
-            app.project, planned, wanted, runner=app.runner, console=app.console, jobs=jobs, gpu=gpu,
-            signer=signer, compression=how,
+            app.project, planned, wanted, site=app.site, runner=app.runner, console=app.console, jobs=jobs,
+            gpu=gpu, signer=signer, compression=how,
         )  # fmt: skip
     if form == "json":
         print_json(session.document(done))
@@ -209,7 +226,9 @@ def _probe_derived(app: App, planned: Plan, image: str, form: str) -> None:
     from stackwright.build import derived
     from stackwright.build.display import Display
 
-    found = derived.probe(app.project, planned.rows, image, runner=app.runner, display=Display(app.console))
+    found = derived.probe(
+        app.project, planned.rows, image, site=app.site, runner=app.runner, display=Display(app.console)
+    )
     if form == "json":
         print_json(derived.document(found))
     else:
@@ -225,10 +244,8 @@ def image_option(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-def _key(named: Path) -> Path:
-    from stackwright.host.site import settings
-
-    key = settings.signing_key() if named == SITES_KEY else named
+def _key(app: App, named: Path) -> Path:
+    key = app.site.signing_key if named == SITES_KEY else named
     if key is None:
         raise UsageError("--sign: the site names no signing_key", hint="name it in site.yaml, or: --sign KEY")
     return key
@@ -246,7 +263,6 @@ def _on_nodes(
 ) -> Session:
     from stackwright.build.nodes.address import address
     from stackwright.engines.stage_cache import Cache
-    from stackwright.host.site import file, settings
 
     where = address(cluster)
     try:
@@ -254,12 +270,11 @@ def _on_nodes(
     except ModuleNotFoundError as error:
         hint = "install what pyproject.toml calls the extra 'cluster', or: make env"
         raise UsageError(f"--cluster needs {error.name}, which is not installed", hint=hint) from error
-    site = settings.site(app.runner)
+    site = app.site
     shared_by = Cache(repository=site.cache) if site.cache and not site.builders else None
-    named = click.get_current_context().find_root().params["site"]
     return nodes.work_rows(
         app.project, planned, wanted, address=where, runner=app.runner, console=app.console, jobs=jobs,
-        gpu=gpu, compression=compression, cached=shared_by, site=file.find(named),
+        gpu=gpu, compression=compression, cached=shared_by, site=app.site_file,
     )  # fmt: skip
 
 
@@ -280,7 +295,9 @@ def _from_definitions(
     from stackwright.build import rows as session
     from stackwright.build.sif import definition_rows
 
-    means = definition_rows.find_means(app.runner, app.say, signer, compression, app.project.id)
+    means = definition_rows.find_means(
+        app.site, app.runner, app.say, signer, compression=compression, project=app.project.id
+    )
     made, errors = definition_rows.work(app.project, planned, means)
     if form == "json":
         print_json(definition_rows.document(made, errors))

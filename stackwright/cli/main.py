@@ -68,8 +68,9 @@ if TYPE_CHECKING:
 def cli(context: click.Context, matrix: Path, site: Path | None, out: Path, verbose: bool) -> None:
     """Container images for distributed GPU training: from one matrix, proven from inside."""
     os.environ.setdefault(*host.RESOLVER)
-    file.enter(file.find(site), os.environ)
-    context.obj = App(matrix, out, verbose)
+    found = file.find(site)
+    file.enter(found, os.environ)  # for programs that are started as well: uv, apt and curl read it there
+    context.obj = App(matrix, out, verbose, site_file=found)
 
 
 @cli.command(
@@ -178,7 +179,7 @@ def lock_command(app: App, rows: Words, where: Words, form: str) -> None:
 
     wanted = app.cells(rows, where)
     try:
-        lock_rows(app.project, wanted, runner=app.runner, say=app.say)
+        lock_rows(app.project, wanted, site=app.site, runner=app.runner, say=app.say)
     finally:
         if form == "json":
             print_json(document(app.project, wanted))
@@ -320,7 +321,7 @@ def doctor_command(app: App, rows: Words, where: Words, cluster: bool, form: str
         return
     if rows or where:
         raise errors.UsageError("rows are asked about with --cluster", hint="add it, or leave them out")
-    findings = doctor.examine(app.runner, app.project.root)
+    findings = doctor.examine(app.runner, app.project.root, app.environ)
     if form == "json":
         print_json(doctor.as_json(findings))
     else:

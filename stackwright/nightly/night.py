@@ -18,6 +18,7 @@ from stackwright.core.errors import LockError, RecordError, StackwrightError
 from stackwright.core.model.night import Margins, Morning, Pushed, State
 from stackwright.core.model.record import Phase
 from stackwright.core.model.row import Cell, Lock, Refused, Rejection
+from stackwright.core.model.site import Site
 from stackwright.core.resolve import lockfile
 from stackwright.host.defects import internal_error
 from stackwright.host.files import held, replace_file
@@ -62,12 +63,14 @@ class Publisher:
 class Order:
     """What is asked of a night. ``whole``: all rows of the matrix. ``ask`` answers with a lock for each row.
 
-    ``locked``: the answers are the project's own locks. ``update_locks``: those that passed become them.
+    ``site`` is asked for when there is a row to build. ``locked``: the answers are the project's own locks.
+    ``update_locks``: those that passed become them.
     """
 
     cells: tuple[Cell, ...]
     whole: bool
     ask: Callable[[Sequence[Cell]], Answers]
+    site: Callable[[], Site]
     locked: bool = False
     update_locks: bool = False
     phases: tuple[Phase, ...] = PHASES
@@ -264,8 +267,8 @@ def _build(night: Night, todo: tuple[Planned, ...]) -> dict[str, StackwrightErro
         replace_file(path, row.stack.lock.text.encode())
     try:
         done = session.work_rows(
-            night.project, Plan(rows=todo, rejections=()), night.order.phases, runner=night.runner,
-            console=night.console, jobs=night.order.jobs, gpu=night.order.gpu,
+            night.project, Plan(rows=todo, rejections=()), night.order.phases, site=night.order.site(),
+            runner=night.runner, console=night.console, jobs=night.order.jobs, gpu=night.order.gpu,
         )  # fmt: skip
     except StackwrightError as error:  # no engine: the morning says so of every row that needed one
         return {row.stack.id: error for row in todo}

@@ -25,7 +25,7 @@ from stackwright.host.defects import internal_error
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
 from stackwright.host.site.settings import index_address
-from stackwright.host.upstream.locks import compile_pins, make, mirror, state, uv_environment
+from stackwright.host.upstream.locks import compile_pins, make, mirror, state
 
 AT_ONCE = 4
 """Questions to the index, and as many to mirror and registry, which are others' servers: uv asks for many
@@ -144,11 +144,11 @@ def _answered(ask: Callable[[], T]) -> Answer[T]:
 
 def _asker(upstream: Upstream, private: Path) -> Callable[[Cell, tuple[str, ...]], Completed]:
     """uv with its own cache, told how long what it holds is good: an index need not say so itself."""
-    environment = uv_environment(upstream.site, os.environ)
+    environment = dict(upstream.site.uv)
     config = private / "uv.toml"
     descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # an address may hold a login
     with os.fdopen(descriptor, "w") as file:
-        file.write(_config(index_address(upstream.runner, environment), upstream.same_night))
+        file.write(_config(index_address(upstream.runner, upstream.site), upstream.same_night))
     environment |= {"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": ""}  # they would go before the file's
     return partial(
         compile_pins,

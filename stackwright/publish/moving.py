@@ -22,12 +22,14 @@ from pydantic import TypeAdapter, ValidationError
 from stackwright.core.errors import PublishError, StackwrightError
 from stackwright.host.defects import internal_error
 from stackwright.host.files import held, replace_durably
-from stackwright.host.site import settings
 from stackwright.publish.registry.client import Access, Manifest, Registry
 
 JOURNAL, LOCK = "moving.json", ".moving.lock"
 PROGRAM = "import stackwright.publish.moving as moving; moving.main()"
 """With -m, Python would warn that the module is there twice, in front of each error."""
+
+
+Proxies = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +58,14 @@ WITHOUT: Any = {"access": {"proxies"}}
 def move(journal: Journal, folder: Path, say: Callable[[str], None]) -> None:
     """All of them; or an error, and those that could be moved back are."""
     replace_durably(folder / JOURNAL, _ADAPTER.dump_json(journal, indent=2, exclude=WITHOUT))
-    finish(folder, say)
+    finish(folder, journal.access.proxies, say)
 
 
-def finish(folder: Path, say: Callable[[str], None]) -> None:
-    """Do what a journal says, if there is one; another process that is at it is waited for."""
+def finish(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
+    """Do what a journal says, if there is one; another process that is at it is waited for.
+
+    The proxies, which may have a password, go to the process by its standard input.
+    """
     if not (folder / JOURNAL).exists():
         return
     # -P: nothing that lies in the folder where somebody works is taken for one of our modules.
@@ -69,9 +74,11 @@ def finish(folder: Path, say: Callable[[str], None]) -> None:
     # A session of its own: neither Ctrl-C nor the end of the one who asked reaches it.
     with subprocess.Popen(
         argv, env={**os.environ, "PYTHONPATH": str(root)}, start_new_session=True, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as child:  # fmt: skip
-        assert child.stderr is not None
+        assert child.stdin is not None and child.stderr is not None
+        with contextlib.suppress(BrokenPipeError), child.stdin:
+            child.stdin.write(json.dumps(proxies))
         messages = [_message(line, say) for line in child.stderr]
     if child.returncode:
         raise _error_of(messages, child.returncode)
@@ -101,13 +108,13 @@ def _error_of(messages: Sequence[Mapping[str, Any]], code: int) -> PublishError:
 # -- the process of its own ------------------------------------------------------------------------
 
 
-def work(folder: Path, say: Callable[[str], None]) -> None:
+def work(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
     """Do what the journal says, then remove it. One process at a time."""
     with held(folder / LOCK, lambda: say("another process moves the tags; waiting for it")):
         path = folder / JOURNAL
         if not path.exists():
             return
-        journal = _read(path)
+        journal = _read(path, proxies)
         registry = Registry(journal.access, say)
         moves, manifests = _standing(registry, journal, path)
         done: list[Move] = []
@@ -160,10 +167,10 @@ def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> b
     return not ahead
 
 
-def _read(path: Path) -> Journal:
+def _read(path: Path, proxies: Proxies) -> Journal:
     try:
         journal = _ADAPTER.validate_json(path.read_bytes())
-        return replace(journal, access=replace(journal.access, proxies=settings.proxies()))
+        return replace(journal, access=replace(journal.access, proxies=proxies))
     except ValidationError as error:
         hint = "look at the moving tags of the registry, remove the file, and publish again"
         cause = f"not a journal of tags: {error.errors(include_url=False)[0]['msg']}"
@@ -175,7 +182,8 @@ def main() -> None:
         _send({"progress": text})
 
     try:
-        work(Path(sys.argv[1]), say)
+        proxies = tuple((name, value) for name, value in json.load(sys.stdin))
+        work(Path(sys.argv[1]), proxies, say)
     except StackwrightError as error:
         _fail(error)
     except Exception as defect:

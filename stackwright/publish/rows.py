@@ -102,7 +102,7 @@ def publish_rows(
     pushed or signed is told to it, has no tag, and keeps no other from its tags.
     """
     with alone(by):
-        moving.finish(by.folder, by.say)
+        moving.finish(by.folder, by.registry.access.proxies, by.say)
         foretell(by, rows)
         published = tuple(one for row in rows for one in _pushed_or_aside(by, row, aside))
         for one in published:

@@ -58,7 +58,7 @@ def work(root: Path, address: str = "", rows: Sequence[str] = (), runner: Runner
         site=site, runner=runner, kept=found.out / "cache", digest=partial(tags.digest, site), same_night=0
     )
     order = night.Order(
-        cells=cells(found, rows), whole=not rows, ask=partial(fresh_locks, upstream),
+        cells=cells(found, rows), whole=not rows, ask=partial(fresh_locks, upstream), site=lambda: site,
         publisher=publisher(address, TEAM, partial(_publisher, found, runner, address)) if address else None,
     )  # fmt: skip
     path = found.out / "history.sqlite"

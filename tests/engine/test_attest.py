@@ -22,6 +22,7 @@ from stackwright.core.model.row import Check, Outcome, Tier
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 from stackwright.publish.attest import keys, oras, verify
 from stackwright.publish.attest.oci_layout import Layout, image_of
 from stackwright.publish.attest.statements import provenance, sbom
@@ -275,7 +276,7 @@ def test_a_private_key_and_no_key_are_errors(runner: Runner, the_site: TheSite, 
 
 
 def test_a_key_of_cosign_own_making_signs_too(the_site: TheSite, runner: Runner, tmp_path: Path) -> None:
-    env = {keys.PASSWORD: "secret"}
+    env = {settings.SIGNING_PASSWORD: "secret"}
     words = ("generate-key-pair", "--output-key-prefix", tmp_path / "own")
     assert the_site.cosign(*words, folders=(tmp_path,), env=env).ok
     with keys.loaded(tmp_path / "own.key", the_site.cosign, "secret") as key:

@@ -169,7 +169,7 @@ def test_a_file_that_failed_its_probes_does_not_get_its_name(
     folder = project.folder(row.recipe)
     folder.mkdir(parents=True)
     (folder / "cut-down.def.sif").write_text("the one of yesterday")
-    means = definition_rows.find_means(runner, lambda text: None, None)
+    means = definition_rows.find_means(host.site(runner), runner, lambda text: None, None)
     (one,), (error,) = definition_rows.work(project, Plan(rows=(row,), rejections=()), means)
     assert error.exit_code == 8
     assert one.sif

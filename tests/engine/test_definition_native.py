@@ -45,8 +45,9 @@ from stackwright.core.render import definition, dockerfile as render
 from stackwright.build.sif.convert import finish
 from stackwright.build.sif.from_definition import built
 from stackwright.host.runner import Completed, Runner
+from stackwright.host.site import settings
 
-means = definitions.find_means(Runner(), print, None)
+means = definitions.find_means(settings.site(Runner()), Runner(), print, None)
 assert means.docker is None and means.apptainer.native, means
 render._packages = lambda *_: cut_down.PACKAGES
 row, target = cut_down.row(), Path("/out/x.def.sif")

@@ -29,7 +29,7 @@ NAMES = [
 
 
 def test_a_host_that_has_everything(runner: Runner) -> None:
-    findings = {finding.name: finding for finding in doctor.examine(runner, ROOT)}
+    findings = {finding.name: finding for finding in doctor.examine(runner, ROOT, os.environ)}
     assert list(findings) == NAMES
     assert [name for name, finding in findings.items() if finding.state == "missing"] == []
     assert all(finding.todo for finding in findings.values() if finding.state != "ok")

@@ -23,6 +23,7 @@ from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions, entries
 from stackwright.host.retry import Patience
 from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 DEBIAN = tuple(known for known in distributions.DISTRIBUTIONS if known.family == "debian")
 
@@ -235,7 +236,7 @@ def test_the_sources_that_this_host_knows_answer_as_the_readers_expect(
     runner: Runner, tmp_path: Path
 ) -> None:
     """The formats of the real index and mirror. What they say of releases that move is not compared."""
-    real = readers.means(runner, tmp_path)
+    real = readers.means(settings.site(runner), runner, tmp_path)
     known = distributions.known("debian-13")
     toolkit = deb.stanzas(deb.mirror(real, known), known.suite, "non-free")["nvidia-cuda-toolkit"]
     assert "\nVersion: 12.4." in toolkit

@@ -38,7 +38,8 @@ waiting = replace(job.row, stack=replace(job.row.stack, id="never-begun"))
 plan = Plan(rows=(job.row, waiting), rejections=())
 session.work_rows(
     job.project, plan, (Phase.BASE, Phase.BUILD, Phase.SIF, Phase.PROBE_SIF),
-    runner=job.runner, console=Console(stderr=True), jobs=1, gpu=False, compression=compression("zstd:22"),
+    site=job.site, runner=job.runner, console=Console(stderr=True), jobs=1, gpu=False,
+    compression=compression("zstd:22"),
 )
 """
 

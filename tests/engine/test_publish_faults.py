@@ -241,7 +241,7 @@ def test_killed_between_two_moving_tags(
         if both:
             assert image_at(server, "two") == yesterday
             assert (by.folder / JOURNAL).exists()
-            finish(by.folder, said.append)
+            finish(by.folder, by.registry.access.proxies, said.append)
         until = time.monotonic() + WITHIN
         while (by.folder / JOURNAL).exists() and time.monotonic() < until:
             time.sleep(0.02)

@@ -22,6 +22,7 @@ from stackwright.core.errors import InternalError, PublishError, RecordError, St
 from stackwright.core.model.night import Failure, Morning, Pushed, State
 from stackwright.core.model.record import Status
 from stackwright.core.model.row import Lock
+from stackwright.core.model.site import Site
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Completed, Runner
 from stackwright.nightly import night, report
@@ -57,10 +58,15 @@ def proven(project: Project, locks: Mapping[str, Lock] | None = None) -> None:
         record.write(done, project.records)
 
 
+def no_site() -> Site:
+    return Site(mirror=None, ca=None, pip=(), proxies=())
+
+
 def work(project: Project, **options: Any) -> Morning:
     wanted = cells(project)
     order = Order(
-        cells=wanted, whole=True, ask=partial(night.committed_locks, project), locked=True, **options
+        cells=wanted, whole=True, ask=partial(night.committed_locks, project), site=no_site, locked=True,
+        **options,
     )  # fmt: skip
     path = project.out / "history.sqlite"
     return night.work(project, order, history_path=path, runner=NoProgram(), console=Console(stderr=True))
@@ -135,7 +141,7 @@ def test_locks_of_rows_that_passed_replace_those_of_the_project(tmp_path: Path) 
     (tmp_path / "matrix.yaml").write_text(shipped.matrix.read_text())
     here = replace(shipped, matrix=tmp_path / "matrix.yaml")
     answers = night.committed_locks(shipped, cells(shipped))
-    order = Order(cells=cells(here), whole=True, ask=lambda cells: answers)
+    order = Order(cells=cells(here), whole=True, ask=lambda cells: answers, site=no_site)
     asked = partial(
         night.work, here, history_path=tmp_path / "h.sqlite", runner=NoProgram(), console=Console(stderr=True)
     )  # fmt: skip

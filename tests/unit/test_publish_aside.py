@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from stackwright.host.project import Planned
 from stackwright.nightly import publishing
 from stackwright.publish import Published, Publisher
 from stackwright.publish import rows as publishes
+from stackwright.publish.registry.client import Access
 
 UNSIGNED = AttestError("nothing is signed: the facts are of another probing")
 GIVEN_UP = PublishError("given up after 300 s")
@@ -49,13 +51,14 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     }  # fmt: skip
     for name, double in doubles.items():
         monkeypatch.setattr(publishes, name, double)
-    monkeypatch.setattr("stackwright.publish.moving.finish", lambda folder, say: None)
+    monkeypatch.setattr("stackwright.publish.moving.finish", lambda folder, proxies, say: None)
     monkeypatch.setattr("stackwright.publish.refusals", lambda by, row: ())
     return seen
 
 
 class Nowhere:
     folder = say = None
+    registry = SimpleNamespace(access=Access(host="registry.example"))
 
 
 def night(*ids: str) -> dict[str, Pushed | StackwrightError]:

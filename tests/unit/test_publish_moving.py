@@ -50,7 +50,7 @@ def test_a_tag_that_is_refused_takes_the_others_back_and_the_journal_with_them(
 ) -> None:
     registry.refuses = {("two", NEW.digest)}
     with pytest.raises(PublishError, match="disk is full"):
-        moving.work(tmp_path, print)
+        moving.work(tmp_path, (), print)
     assert registry.tags == {"one": OLD.digest, "two": OLD.digest}
     assert not (tmp_path / JOURNAL).exists()
 
@@ -60,11 +60,11 @@ def test_where_they_cannot_be_taken_back_the_next_one_goes_on(registry: Small, t
     registry.refuses = {("two", NEW.digest), ("one", OLD.digest)}
     said: list[str] = []
     with pytest.raises(PublishError, match="disk is full"):
-        moving.work(tmp_path, said.append)
+        moving.work(tmp_path, (), said.append)
     assert registry.tags == {"one": NEW.digest, "two": OLD.digest}
     assert said == ["hpc:one could not be moved back; the next publish goes on with the others"]
     registry.refuses = set()
-    moving.work(tmp_path, print)
+    moving.work(tmp_path, (), print)
     assert registry.tags == {"one": NEW.digest, "two": NEW.digest}
     assert not (tmp_path / JOURNAL).exists()
 
@@ -74,7 +74,7 @@ def test_a_mover_that_was_killed_is_told_with_what_to_do(
 ) -> None:
     monkeypatch.setattr(moving, "PROGRAM", "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(PublishError, match=r"was ended \(-9\)") as caught:
-        moving.finish(tmp_path, print)
+        moving.finish(tmp_path, (), print)
     assert "publish again" in caught.value.hint
     assert (tmp_path / JOURNAL).exists()
 
@@ -82,7 +82,7 @@ def test_a_mover_that_was_killed_is_told_with_what_to_do(
 def test_an_error_of_the_mover_keeps_its_place_and_its_hint(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text("{}")
     with pytest.raises(PublishError, match="not a journal of tags") as caught:
-        moving.finish(tmp_path, print)
+        moving.finish(tmp_path, (), print)
     assert caught.value.place == str(tmp_path / JOURNAL)
     assert caught.value.hint.startswith("look at the moving tags")
 

@@ -11,7 +11,7 @@ import yaml
 from rich.console import Console
 from rows import ROOT
 from test_cli import call
-from test_nightly_unchanged import NoProgram, proven, work
+from test_nightly_unchanged import NoProgram, no_site, proven, work
 
 from stackwright.core.model.night import Morning, Pushed, State
 from stackwright.host.project import Project, cells, plan
@@ -42,7 +42,7 @@ def shard(project: Project, *rows: str) -> Morning:
     """A night over some rows, handed over."""
     order = Order(
         cells=cells(project, rows), whole=False, locked=True,
-        ask=lambda wanted: night.committed_locks(project, wanted),
+        ask=lambda wanted: night.committed_locks(project, wanted), site=no_site,
     )  # fmt: skip
     path = project.out / "of-the-shard.sqlite"
     answer = night.work(project, order, history_path=path, runner=NoProgram(), console=Console(stderr=True))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import shlex
 import sys
 import time
@@ -22,7 +21,6 @@ from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 from stackwright.host.site.settings import index_address
-from stackwright.host.upstream.locks import uv_environment
 
 
 def main() -> int:
@@ -32,12 +30,11 @@ def main() -> int:
         raise SystemExit(f"no step {unknown[0]!r}; the steps are {', '.join(STEPS)}")
     runner = Runner(show=False)
     site = settings.site(runner)
-    environment = uv_environment(site, os.environ)
     given.out.mkdir(parents=True, exist_ok=True)
     work = Work(
-        out=given.out.resolve(), runner=runner, site=site, environment=environment,
+        out=given.out.resolve(), runner=runner, site=site, environment=dict(site.uv),
         compilers=headers.Compilers(roots=dict(given.root)),
-        kept=headers.Kept(index=index_address(runner, environment), folder=given.headers),
+        kept=headers.Kept(index=index_address(runner, site), folder=given.headers),
     )  # fmt: skip
     cells = combinations.accepted()
     chosen = Chosen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,11 +9,10 @@ from stackwright.audit.facts import frameworks, mirror, nvcc
 from stackwright.audit.facts.means import Answer, Means
 from stackwright.core.facts import entries
 from stackwright.core.facts.entries import Entry
+from stackwright.core.model.site import Site
 from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings
 from stackwright.host.site.settings import index_address
-from stackwright.host.upstream.locks import uv_environment
 
 Reader = Callable[[Means], Iterator[Answer]]
 
@@ -26,11 +24,9 @@ READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
 """By name, a reader and the tables that it reads."""
 
 
-def means(runner: Runner, kept: Path) -> Means:
+def means(site: Site, runner: Runner, kept: Path) -> Means:
     """The index and the mirrors that this host is configured for."""
-    site = settings.site(runner)
-    environment = uv_environment(site, os.environ)
-    return Means(index=index_address(runner, environment), mirror=site.mirror_of, kept=kept, runner=runner)
+    return Means(index=index_address(runner, site), mirror=site.mirror_of, kept=kept, runner=runner)
 
 
 def _tables(groups: Sequence[str]) -> tuple[str, ...]:

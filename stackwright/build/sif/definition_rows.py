@@ -29,7 +29,6 @@ from stackwright.engines.sif.sign import Signer
 from stackwright.host.files import row_lock
 from stackwright.host.project import Plan, Planned, Project, sources
 from stackwright.host.runner import Completed, Runner
-from stackwright.host.site import settings
 from stackwright.probe.digest import checks_digest
 from stackwright.probe.outside.documents import Documents
 from stackwright.probe.outside.read import of_sif, row_of
@@ -56,14 +55,15 @@ class Means:
 
 
 def find_means(
+    site: Site,
     runner: Runner,
     say: Callable[[str], None],
     signer: Signer | None,
+    *,
     compression: Compression = DEFAULT,
     project: str = "",
 ) -> Means:
     """EngineError where there is neither an apptainer nor an engine to run one in."""
-    site = settings.site(runner)
     docker: Docker | None = None
     try:
         docker = engine.find(runner, project=project)

@@ -71,6 +71,7 @@ def nightly_command(app: App, /, rows: Words, where: Words, form: str, **options
         cells=cells,
         whole=not rows and not where,
         ask=_asker(app, options["locked"]),
+        site=lambda: app.site,
         locked=options["locked"],
         update_locks=options["update_locks"],
         phases=tuple(Phase) if options["sif"] else night.PHASES,
@@ -98,14 +99,12 @@ def _asker(app: App, locked: bool) -> Callable[[Sequence[Cell]], Answers]:
         from stackwright.nightly.night import committed_locks
 
         return partial(committed_locks, app.project)
-    from stackwright.host.site import settings
     from stackwright.nightly import tags
     from stackwright.nightly.upstream import Upstream, fresh_locks
 
-    site = settings.site(app.runner)
     upstream = Upstream(
-        site=site, runner=app.runner, kept=app.project.out / "cache" / "upstream",
-        digest=partial(tags.digest, site),
+        site=app.site, runner=app.runner, kept=app.project.out / "cache" / "upstream",
+        digest=partial(tags.digest, app.site),
     )  # fmt: skip
     return partial(fresh_locks, upstream)
 

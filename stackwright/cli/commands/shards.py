@@ -90,8 +90,8 @@ def prove_command(app: App) -> None:
     fetched, wrong = shards.fetch(found, make())
     planned = Plan(rows=fetched, rejections=())
     done = session.work_rows(
-        app.project, planned, (Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER), runner=app.runner,
-        console=app.console, jobs=1, gpu=False,
+        app.project, planned, (Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER), site=app.site,
+        runner=app.runner, console=app.console, jobs=1, gpu=False,
     )  # fmt: skip
     session.print_summary(app.project, done, ())
     end(app, planned, (*wrong, *done.errors))
@@ -149,11 +149,10 @@ def publisher(
 ) -> tuple[str, str, Callable[[], Publisher]]:
     """The registry's host, the site's repository there, and what makes the publisher when it is needed."""
     from stackwright.engines import docker
-    from stackwright.host.site import settings
     from stackwright.publish.attest import hook
     from stackwright.publish.publisher import address, to_site
 
-    site = settings.site(app.runner)
+    site = app.site
     found = address(site)
 
     def make() -> Publisher:

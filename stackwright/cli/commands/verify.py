@@ -43,12 +43,11 @@ def verify_command(app: App, /, reference: str, key: Path, form: str, **options:
     REF is an image in a registry, or a folder in the OCI layout, of which FOLDER:TAG and FOLDER@DIGEST name
     one image; nothing else is asked for then, and no network. docs/verify.md says what is checked.
     """
-    from stackwright.host.site import settings
     from stackwright.publish.attest import keys, source, verify
 
     public = keys.public_key(key, app.runner)
     with source.opened(
-        reference, site=lambda: settings.site(app.runner), oras=lambda: _tool(app, "oras"), say=app.say,
+        reference, site=lambda: app.site, oras=lambda: _tool(app, "oras"), say=app.say,
         keep=options["keep"], plain=options["plain_http"],
     ) as (layout, image):  # fmt: skip
         done = verify.verify(
@@ -64,7 +63,6 @@ def verify_command(app: App, /, reference: str, key: Path, form: str, **options:
 def _tool(app: App, name: Name) -> Tool:
     """Where the host has the program itself, no engine is looked for."""
     from stackwright.engines import docker, oci_tools
-    from stackwright.host.site import settings
 
     if shutil.which(name):
         return oci_tools.find(name, app.runner, None)
@@ -73,4 +71,4 @@ def _tool(app: App, name: Name) -> Tool:
     except EngineError as error:
         hint = f"install {name}, or start an engine: {docker.BRING_UP}"
         raise EngineError(f"no {name} on the PATH, and no engine to run one in", hint=hint) from error
-    return oci_tools.find(name, app.runner, engine, mirror=settings.apt_mirror(app.runner))
+    return oci_tools.find(name, app.runner, engine, mirror=app.site.mirror)

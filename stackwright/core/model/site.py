@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
@@ -43,6 +43,7 @@ class Site:
     ``cache`` is a repository for the cache of builds; ``builders`` are names that buildx knows.
     ``images`` is docker.io or what stands for it, whose ``repository`` then comes before those of images;
     None where images are handed in. ``labels`` are those that the site gives to its images.
+    ``uv`` are uv's variables for the index; ``signing_password`` is that of ``signing_key``.
     """
 
     mirror: str | None
@@ -56,6 +57,8 @@ class Site:
     builders: tuple[str, ...] = ()
     images: RegistryAddress | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    uv: tuple[tuple[str, str], ...] = ()
+    signing_password: str = field(default="", repr=False)
 
     def mirror_of(self, os: str) -> str | None:
         """The mirror of the distribution that a row's ``os`` is a release of."""

@@ -36,6 +36,9 @@ PIP_URLS = ("index-url", "extra-index-url", "proxy")
 PIP_KEYS = (*PIP_URLS, "trusted-host")
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
+SIGNING_PASSWORD = "COSIGN_PASSWORD"  # noqa: S105 (the name of cosign's variable)
+UV_NAMES = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "SSL_CERT_FILE")
+
 UV = Path(sys.prefix) / "bin" / "uv"
 RESOLVER = ("RES_OPTIONS", "timeout:1 attempts:5")
 """resolv.conf(5), for this process and all that it starts. A name server may drop some of many queries that
@@ -54,10 +57,12 @@ _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"'`\\<>|]")
 
 
 def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
+    """Read all settings. A command does so once, and hands the value on."""
+    ca, pip = ca_bundle(environ), pip_config(environ)
     return Site(
         mirror=apt_mirror(runner, environ),
-        ca=ca_bundle(environ),
-        pip=pip_config(environ),
+        ca=ca,
+        pip=pip,
         proxies=proxies(environ),
         ubuntu=apt_mirror(runner, environ, "ubuntu"),
         registry=registry(environ),
@@ -66,6 +71,8 @@ def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
         builders=_builders(environ),
         images=_images(environ),
         labels=_labels(environ),
+        uv=_uv(environ, ca, dict(pip)),
+        signing_password=environ.get(SIGNING_PASSWORD, ""),
     )
 
 
@@ -271,6 +278,14 @@ def _checked_pip_value(key: str, value: str, place: str) -> str:
     return " ".join(words)
 
 
+def _uv(environ: Mapping[str, str], ca: Path | None, pip: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return uv's variables: uv does not read pip's configuration, so what that says is handed on."""
+    found = {"UV_DEFAULT_INDEX": pip.get("index-url"), "UV_INDEX": pip.get("extra-index-url")}
+    found["SSL_CERT_FILE"] = str(ca) if ca else None
+    known = {name: environ.get(name, found.get(name)) for name in UV_NAMES}
+    return tuple((name, value) for name, value in known.items() if value is not None)
+
+
 def proxies(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str, str], ...]:
     """The proxies of the environment. The lower-case name wins, as in curl."""
     found = ((name, environ.get(name) or environ.get(name.upper(), "")) for name in PROXIES)
@@ -346,10 +361,11 @@ def _write_private(path: Path, content: bytes) -> Path:
     return path
 
 
-def index_address(runner: Runner, environment: Mapping[str, str]) -> str:
+def index_address(runner: Runner, site: Site) -> str:
     """The address of the index that uv would ask: the site's, or its own default, which it tells."""
+    uv = dict(site.uv)
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
-        if named := environment.get(name) or os.environ.get(name):
+        if named := uv.get(name):
             return named
     options = ("--emit-index-url", "--offline", "--no-header", "--no-config", "--no-python-downloads")
     told = runner([UV, "pip", "compile", "-", *options], stdin="", timeout=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -33,11 +32,10 @@ from stackwright.host.upstream.states import STATE
 
 
 def lock_rows(
-    project: Project, wanted: Sequence[Cell], *, runner: Runner, say: Callable[[str], None]
+    project: Project, wanted: Sequence[Cell], *, site: Site, runner: Runner, say: Callable[[str], None]
 ) -> None:
     """Write locks/<row>.txt for every wanted row. Raises the first error after the last row."""
-    site = settings.site(runner)
-    ask = partial(compile_pins, uv=settings.UV, runner=runner, environment=uv_environment(site, os.environ))
+    ask = partial(compile_pins, uv=settings.UV, runner=runner, environment=dict(site.uv))
     errors: list[StackwrightError] = []
     for cell in wanted:
         rejection = resolve.check(cell)
@@ -95,19 +93,6 @@ def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
         for row, (path, one) in found.items()
     ]
     return {"version": 1, "locks": locks}
-
-
-def uv_environment(site: Site, environ: Mapping[str, str]) -> dict[str, str]:
-    """uv does not read pip's configuration: what it says about the index is handed on."""
-    pip = dict(site.pip)
-    found = {}
-    if "index-url" in pip and "UV_DEFAULT_INDEX" not in environ:
-        found["UV_DEFAULT_INDEX"] = pip["index-url"]
-    if "extra-index-url" in pip and "UV_INDEX" not in environ:
-        found["UV_INDEX"] = pip["extra-index-url"]
-    if site.ca and "SSL_CERT_FILE" not in environ:
-        found["SSL_CERT_FILE"] = str(site.ca)
-    return found
 
 
 def make(

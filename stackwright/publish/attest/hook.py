@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
@@ -39,7 +38,7 @@ def before_tags(
         facts = run.gather(project.folder(row.recipe) / "facts" / "docker")
         offline = replace(cosign, offline=True)
         with (
-            keys.loaded(private, offline, os.environ.get(keys.PASSWORD, "")) as key,
+            keys.loaded(private, offline, site.signing_password) as key,
             to_registry(
                 published.reference, site, oras, say=say, ca=registry.ca, plain=registry.plain
             ) as access,

@@ -22,9 +22,9 @@ from stackwright.engines.oci_tools import Tool
 from stackwright.engines.sif.sign import MAKE, OF_COSIGN, openssl, read_key
 from stackwright.engines.tool_image import last_line
 from stackwright.host.runner import Runner
+from stackwright.host.site.settings import SIGNING_PASSWORD
 from stackwright.publish.attest.tools import ran
 
-PASSWORD = "COSIGN_PASSWORD"  # noqa: S105 (the name of cosign's variable)
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----(.+?)-----END PUBLIC KEY-----", re.DOTALL)
 
 
@@ -120,7 +120,7 @@ def loaded(key: Path, cosign: Tool, password: str = "") -> Iterator[Loaded]:
         content = read_key(key, MAKE)
         (folder / "in").write_bytes(content)
         own = OF_COSIGN.search(content) is not None
-        env = {PASSWORD: password if own else secrets.token_hex(16)}
+        env = {SIGNING_PASSWORD: password if own else secrets.token_hex(16)}
         ready = folder / ("in" if own else "site.key")
         if not own:
             words = ("--yes", "--key", folder / "in", "--output-key-prefix", folder / "site")
@@ -133,5 +133,5 @@ def _must(cosign: Tool, *words: str | Path, folder: Path, env: dict[str, str], p
     done = ran(cosign, *words, folders=(folder,), env=env, timeout=120)
     if not done.ok:
         cause = f"not a key that cosign can sign with: {last_line(done)}"
-        raise SiteError(cause, place=str(place), hint=f"{MAKE}; of a key of cosign's own: {PASSWORD}")
+        raise SiteError(cause, place=str(place), hint=f"{MAKE}; of a key of cosign's own: {SIGNING_PASSWORD}")
     return done.stdout
