@@ -9,10 +9,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from stackwright.core.components.table import extensions
 from stackwright.core.errors import BuildError, EngineError
 from stackwright.core.facts.build_failures import BuildFailure, last_lines
 from stackwright.core.model.row import Stack
 from stackwright.core.render import dockerfile
+from stackwright.core.render.sources import Sources
 from stackwright.engines import docker as engine
 from stackwright.engines.build_gpu import look_for_build_gpu
 from stackwright.engines.docker import Docker
@@ -28,7 +30,7 @@ def try_on_gpu(
     reference: str,
     *,
     project: Path,
-    sources: dockerfile.Sources,
+    sources: Sources,
     docker: Docker,
     runner: Runner,
 ) -> str:
@@ -42,7 +44,8 @@ def try_on_gpu(
             hint="./build.py doctor says what the engine has; without --gpu the row is built all the same",
         )
     with tempfile.TemporaryDirectory(prefix="stackwright-gpu-") as folder:
-        text = dockerfile.gpu_test(sources, reference, stack.extensions, access.run_flag)
+        compiled = [name for name, _ in extensions(stack)]
+        text = dockerfile.gpu_test(sources, reference, compiled, access.run_flag)
         (Path(folder) / "Dockerfile").write_text(text)
         (Path(folder) / "gpu.py").write_bytes((project / "probes" / "gpu.py").read_bytes())
         argv = access.command(docker, "--no-cache", folder)

@@ -150,7 +150,9 @@ def _with_image(job: Job, current: Record, images: Images) -> Record:
     base = engine.with_digest(job.docker, images[0][1])
     history = engine.layers(job.docker, job.reference)
     image = Image(reference=job.reference, id=found["Id"], bytes=engine.size(history), base=base)
-    purposes = layers.of_history(job.row.recipe, tuple(layer.created_by for layer in history))
+    purposes = layers.of_history(
+        job.row.recipe, dict(job.row.stack.communication), tuple(layer.created_by for layer in history)
+    )
     recorded = tuple(
         Layer(created_by=layer.created_by[:120], what=purpose, bytes=layer.size)
         for layer, purpose in zip(history, purposes, strict=True)

@@ -10,7 +10,8 @@ from typing import TextIO
 from stackwright.core.credentials import redact
 from stackwright.core.errors import BuildError
 from stackwright.core.facts.build_failures import BuildFailure, known_cause, last_lines
-from stackwright.core.model.labels import EPOCH, of_recipe
+from stackwright.core.model.epoch import EPOCH
+from stackwright.core.model.labels import of_recipe
 from stackwright.core.model.row import Recipe
 from stackwright.core.model.site import Secret
 from stackwright.core.render.dockerfile import reference, write

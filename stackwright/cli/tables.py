@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackwright.core.facts.provenance import How, Provenance
-from stackwright.core.model.labels import FRAMEWORK_TITLES
+from stackwright.core.model.labels import communication_text, frameworks_text
 from stackwright.core.model.row import Notice, Refused, Rejection, Stack
 from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
 from stackwright.core.rules.rule import Said
@@ -80,10 +80,9 @@ def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
 
 
 def _contents(stack: Stack) -> tuple[str, ...]:
-    frameworks = (f"{FRAMEWORK_TITLES[name]} {version}" for name, version in stack.frameworks)
     state = f" ({stack.base.release} of {stack.base.date[:8]})" if stack.base.date else ""
     return (
-        ", ".join((*frameworks, f"Horovod {stack.horovod}")),
+        f"{frameworks_text(stack)}, {communication_text(stack)}",
         f"nvcc {stack.cuda}, CUDA runtime {stack.cuda_runtime}, cuDNN {stack.cudnn}, NCCL {stack.nccl}",
         f"for GPUs {' '.join(stack.gpu_arch)}",
         f"{stack.os}{state}, {stack.flavour}",

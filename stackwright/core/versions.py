@@ -17,3 +17,8 @@ def upstream(version: str) -> str:
     if match is None:
         raise LockError(f"no version number in {version!r}")
     return match[0]
+
+
+def covers(declared: str | None, found: str) -> bool:
+    """Whether a declared version, which may leave parts out, names the found one: 5.0 covers 5.0.7."""
+    return declared is None or found == declared or found.startswith(declared + ".")

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackwright.core.components.table import FILES, PATCHED, TEMPLATES
 from stackwright.core.config import expand, load
 from stackwright.core.errors import UsageError
 from stackwright.core.facts import patches
 from stackwright.core.model.row import Cell, Lock, Notice, Recipe, Rejection, Stack
 from stackwright.core.render import dockerfile
+from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile, resolve
 from stackwright.host import owners
 
@@ -77,10 +79,10 @@ def default_rows(project: Project) -> tuple[str, ...]:
     return load.load(project.matrix).select
 
 
-def sources(project: Project) -> dockerfile.Sources:
+def sources(project: Project) -> Sources:
     """The project's own files that end up in a context."""
-    series = patches.load_series(project.root / "patches" / "horovod")
-    return dockerfile.Sources.load(project.root, series, project.matrix.name)
+    series = patches.load_series(project.root / "patches" / PATCHED.name)
+    return Sources.load(project.root, series, project.matrix.name, files=FILES, templates=TEMPLATES)
 
 
 def plan(project: Project, wanted: Sequence[Cell], locks: Mapping[str, Lock] | None = None) -> Plan:

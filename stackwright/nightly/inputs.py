@@ -9,14 +9,17 @@ from dataclasses import asdict
 
 from jinja2 import meta
 
+from stackwright.core.components.table import PATCHED
 from stackwright.core.model.night import ORDER, Change, Input, Kind
 from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Cell, Lock
-from stackwright.core.render.dockerfile import Sources, declared, environment, values
+from stackwright.core.render.dockerfile import builds, declared, environment, values
+from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile
 from stackwright.host.project import Planned
 
-NOT_IN_THE_KEY = frozenset(("id", "line", "test_on_gpu"))
+PATCHES = f"{PATCHED.name}/patches/"
+NOT_IN_THE_KEY = frozenset(("id", "line", "test_on_gpu", "components"))
 
 
 def inputs(cell: Cell, planned: Planned, sources: Sources) -> tuple[Input, ...]:
@@ -27,8 +30,8 @@ def inputs(cell: Cell, planned: Planned, sources: Sources) -> tuple[Input, ...]:
         *((Kind.VALUE, name, text) for name, text in written(cell)),
         *((Kind.DECLARED, name, text) for name, text in flatten(declared(stack))),
         *_of_lock(stack.lock),
-        *((Kind.PATCH, name[3:], files[f"horovod/patches/{name}"]) for name in _patches(files)),
-        (Kind.SOURCE, f"horovod {stack.horovod}", sources.series.sha256),
+        *((Kind.PATCH, name[3:], files[f"{PATCHES}{name}"]) for name in _patches(files)),
+        (Kind.SOURCE, " ".join(stack.communication[0]), sources.series.sha256),
         *((Kind.TEMPLATE, name, digest) for name, digest in _templates(planned, sources)),
         *(
             (Kind.SCRIPT, name, files[name])
@@ -56,8 +59,8 @@ def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
 
 def written(cell: Cell) -> Iterator[tuple[str, str]]:
     """The row as a person wrote it, where it reaches the image."""
-    fields = {name: value for name, value in asdict(cell).items() if name not in NOT_IN_THE_KEY}
-    yield from flatten(fields)
+    fields = {**asdict(cell), **dict(cell.components)}
+    yield from flatten({name: value for name, value in fields.items() if name not in NOT_IN_THE_KEY})
 
 
 def changes(old: Iterable[Input], new: Iterable[Input]) -> tuple[Change, ...]:
@@ -100,21 +103,22 @@ def _of_lock(found: Lock) -> Iterator[tuple[Kind, str, str]]:
 
 
 def _patches(files: Iterable[str]) -> list[str]:
-    return [name.rpartition("/")[2] for name in files if name.startswith("horovod/patches/")]
+    return [name.rpartition("/")[2] for name in files if name.startswith(PATCHES)]
 
 
 def _templates(planned: Planned, sources: Sources) -> Iterator[tuple[str, str]]:
     """Those that the Dockerfile is made of: a template of another base says nothing of this row."""
     base = str(values(planned.stack, sources)["base_template"])
+    built = (part for build in builds(planned.stack) for part in (build.stage, build.install) if part)
     texts = dict(sources.templates)
-    for name in sorted(_used("Dockerfile.j2", base, sources)):
+    for name in sorted(_used("Dockerfile.j2", (base, *built), sources)):
         yield name, hashlib.sha256(texts[name].encode()).hexdigest()
 
 
 @functools.lru_cache(maxsize=32)
-def _used(name: str, base: str, sources: Sources) -> frozenset[str]:
-    """``base`` stands for the one include whose name is a variable."""
+def _used(name: str, of_row: tuple[str, ...], sources: Sources) -> frozenset[str]:
+    """``of_row`` are those whose names are variables of an include: the base, and what components bring."""
     text = dict(sources.templates)[name]
     named = meta.find_referenced_templates(environment(sources).parse(text))
-    found = {one or base for one in named}
-    return frozenset((name,)).union(*(_used(one, base, sources) for one in found))
+    found = {part for one in named for part in ((one,) if one else of_row)} - {name}
+    return frozenset((name,)).union(*(_used(one, of_row, sources) for one in found))

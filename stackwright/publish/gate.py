@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from stackwright.core.checks import origin
 from stackwright.core.checks.observed import dig
+from stackwright.core.components.table import MODULES
 from stackwright.core.model.labels import STACK
 from stackwright.core.model.record import Record, flatten
-from stackwright.core.model.row import FRAMEWORKS, Outcome, Tier
+from stackwright.core.model.row import Outcome, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def _not_passed(record: Record, world: str, required: tuple[Tier, ...]) -> Itera
 
 def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
     today = dict(record.declared)
-    for name in FRAMEWORKS:
+    for name in (one.name for one in MODULES):
         if before.row.get(name) and not today.get(name):
             yield f"{name} {before.row[name]}"
     gone = set(before.row.get("gpu_arch", "").split()) - set(today.get("gpu_arch", "").split())

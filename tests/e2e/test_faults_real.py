@@ -13,7 +13,7 @@ import horovod_source as source
 import pytest
 from real_image import ROOT, judge
 
-from stackwright.core.checks.tables import attack
+from stackwright.core.components.horovod import attack
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.row import Tier
 from stackwright.engines.docker import Docker

@@ -10,6 +10,7 @@ import pytest
 
 from bench import nodes
 from stackwright.core.checks.tables import collective
+from stackwright.core.components.table import extensions
 from stackwright.core.launch import launchers
 from stackwright.core.launch.recipe import Line
 
@@ -51,7 +52,7 @@ def run_over_nodes(cluster: nodes.Nodes, facts: Path, launcher: str, framework: 
 def test_what_the_line_says_of_the_network_is_obeyed(
     way: dict[str, Any], said: str, cluster: nodes.Nodes
 ) -> None:
-    framework = cluster.stack.extensions[0]
+    framework = extensions(cluster.stack)[0][0]
     command = cluster.python(framework, "/probes/collective.py", "/facts", framework)
     site = launchers.site(hosts_text="a:1,b:1", ssh_key=nodes.KEY, **way)
     made = launchers.LAUNCHERS["mpirun"].make(cluster.target, site, command)
@@ -62,7 +63,7 @@ def test_what_the_line_says_of_the_network_is_obeyed(
 
 def test_the_training_takes_no_tcp_where_the_site_said_infiniband(cluster: nodes.Nodes) -> None:
     """The line without what it proves before."""
-    framework = cluster.stack.extensions[0]
+    framework = extensions(cluster.stack)[0][0]
     command = cluster.python(framework, "/probes/collective.py", "/facts", framework)
     site = launchers.site(
         hosts_text="a:1,b:1", ssh_key=nodes.KEY, interface=nodes.INTERFACE, fabric="infiniband"

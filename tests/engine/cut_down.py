@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from rows import LOCK, SOURCES, stack
 
+from stackwright.core.components.horovod.build import SCRIPT
 from stackwright.core.model.row import Stack
 
 WHEELS = ("nvidia-cuda-runtime-cu12", "setuptools")
@@ -48,8 +49,8 @@ WHEEL
 NO_ANSWER = b"import pathlib, sys\npathlib.Path(sys.argv[1]).write_text('{}')\n"
 STANDS_IN = {"probes/attack.py": NO_ANSWER, "probes/compile.py": NO_ANSWER}
 BESIDE = tuple((name, STANDS_IN.get(name, content)) for name, content in SOURCES.beside)
-SMALL = replace(SOURCES, build_script=BUILD_SCRIPT.encode(), beside=BESIDE)
-WITHOUT_NCCL = replace(SMALL, build_script=BUILD_SCRIPT.replace('"nccl", ', "").encode())
+SMALL = replace(SOURCES.with_file(SCRIPT, BUILD_SCRIPT.encode()), beside=BESIDE)
+WITHOUT_NCCL = SMALL.with_file(SCRIPT, BUILD_SCRIPT.replace('"nccl", ', "").encode())
 
 
 def row() -> Stack:

@@ -18,12 +18,13 @@ import pytest
 from stackwright.build.sif import convert, definition_rows
 from stackwright.build.sif.convert import Made, finish
 from stackwright.build.sif.from_definition import base_arguments, built, lay_out
+from stackwright.core.components.horovod.build import SCRIPT
 from stackwright.core.errors import BuildError, DiskError
 from stackwright.core.model.labels import PROVIDER
 from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.core.render.definition import render_definition
-from stackwright.core.render.dockerfile import Sources
+from stackwright.core.render.sources import Sources
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
@@ -250,7 +251,7 @@ def test_a_fault_fails_the_build_and_the_old_file_stays(build: Build, tmp_path: 
 
 def test_a_compile_that_fails_ends_it_with_its_last_words(build: Build, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"^[^\n]*last words") as caught:
-        build(tmp_path / "x.sif", replace(cut_down.SMALL, build_script=b"echo last words; exit 7\n"))
+        build(tmp_path / "x.sif", cut_down.SMALL.with_file(SCRIPT, b"echo last words; exit 7\n"))
     assert caught.value.failure and caught.value.failure.log == tmp_path / "x.log"
     assert [path.name for path in tmp_path.iterdir()] == ["x.log"]
 

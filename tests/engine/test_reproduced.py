@@ -15,9 +15,10 @@ import rows
 
 from bench import reproduce
 from stackwright.core.facts import distributions
-from stackwright.core.model import labels
+from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.row import Stack
 from stackwright.core.render import dockerfile
+from stackwright.core.render.sources import Sources
 from stackwright.engines import docker as engine
 from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
@@ -26,7 +27,7 @@ from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
-Build = Callable[[str, dockerfile.Sources], Path]
+Build = Callable[[str, Sources], Path]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def build(
     site, names = settings.site(runner), []
     images = ENSURE[row.provider](row, Means(docker=docker, runner=runner, site=site, say=print))
 
-    def run(what: str, sources: dockerfile.Sources) -> Path:
+    def run(what: str, sources: Sources) -> Path:
         folder, name = tmp_path_factory.mktemp(what), f"stackwright-test/{what}-{uuid4().hex[:12]}:1"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dockerfile, "_packages", lambda *_: cut_down.PACKAGES)
@@ -52,7 +53,7 @@ def build(
         done = runner(
             docker.command(
                 "buildx", "build", "--no-cache", "--provenance=false", "--tag", name, "--target", "final",
-                "--build-arg", f"SOURCE_DATE_EPOCH={labels.EPOCH}",
+                "--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}",
                 *(word for image in images for word in ("--build-arg", "=".join(image))),
                 *(word for proxy, _ in site.proxies for word in ("--build-arg", proxy)),
                 *(word for secret in secrets for word in ("--secret", secret.argument)),

@@ -40,7 +40,7 @@ def _download(runner: Runner, series: Series, target: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     wanted = folder / "source.txt"
-    wanted.write_text(f"horovod=={series.horovod} --hash=sha256:{series.sha256}\n")
+    wanted.write_text(f"horovod=={series.release} --hash=sha256:{series.sha256}\n")
     options: list[str | Path] = [
         "--quiet",
         "--no-deps",

@@ -19,7 +19,7 @@ from image_facts import docker_facts, stack
 from patching import apply, hunks
 
 from stackwright.core.checks.judge import verify
-from stackwright.core.checks.tables import attack
+from stackwright.core.components.horovod import attack
 from stackwright.core.facts.patches import load_series
 from stackwright.host.runner import Runner
 

@@ -84,7 +84,7 @@ def test_the_combinations_are_those_of_the_rows_and_more() -> None:
 
 def test_a_combination_that_nothing_can_select_is_not_among_them() -> None:
     """A later release of a framework asks for all that an earlier one asks for, and not the reverse."""
-    chained = Series(horovod="1", sha256="", patches=tuple(
+    chained = Series(release="1", sha256="", patches=tuple(
         Patch(file=file, when=tuple(when.items()), source="", content=b"")
         for file, when in (("a", {"x": ">=1.2"}), ("b", {"x": ">=1.3,<2"}), ("c", {"x": "==2.*", "y": ">1"}))
     ))  # fmt: skip

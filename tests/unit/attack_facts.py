@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stackwright.core.checks.tables.attack import (
+from stackwright.core.components.horovod.attack import (
     FORGED,
     JOB_ATTACKS,
     JOBS,

@@ -41,7 +41,7 @@ def stack() -> Stack:
         nccl_code=22105,
         gcc="13.3.0",
         mpi=Mpi(flavour="openmpi", version="5.0.7"),
-        horovod="0.28.1",
+        communication=(("horovod", "0.28.1"),),
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour="runtime",

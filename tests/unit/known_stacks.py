@@ -25,7 +25,7 @@ class Stack:
 
     @property
     def cell(self) -> Cell:
-        return Cell(id="known", **{**NOWHERE, **dict(self.values)})
+        return Cell.of({"id": "known", **NOWHERE, **dict(self.values)})
 
 
 NOWHERE: dict[str, Any] = {

@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stackwright.core.components.table import FILES, TEMPLATES
 from stackwright.core.facts import patches
 from stackwright.core.model.row import Cell, Lock, Mpi, Package, Stack
-from stackwright.core.render import dockerfile
+from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile, resolve
 
 ROOT = Path(__file__).parents[2]
 SERIES = patches.load_series(ROOT / "patches" / "horovod")
-SOURCES = dockerfile.Sources.load(ROOT, SERIES)
+SOURCES = Sources.load(ROOT, SERIES, files=FILES, templates=TEMPLATES)
 ALWAYS = tuple(patch.file for patch in SERIES.patches if not patch.when)
 """The patches that every row has."""
 LOCK = lockfile.read(ROOT / "locks" / "cuda12-torch.txt")
@@ -23,17 +24,16 @@ CELL = Cell(
     provider="debian",
     os="debian-13",
     python="3.13",
-    horovod="0.28.1",
     mpi=Mpi(flavour="openmpi", version="5.0"),
     cuda="12.4",
     gcc="13",
-    torch="2.6.0",
+    components=(("horovod", "0.28.1"), ("torch", "2.6.0")),
     gpu_arch=("7.0", "8.0", "9.0"),
 )
 
 
 def cell(**values: Any) -> Cell:
-    return replace(CELL, **values)
+    return CELL.changed(values)
 
 
 def lock_with(**versions: str) -> Lock:

@@ -88,7 +88,7 @@ def test_a_seed_gives_the_same_refusals_and_each_is_of_one_changed_value() -> No
     assert len({(one.rule.name, one.clash.values) for one in found}) == 12
     for one in found:
         assert weigh(one.rule, one.clash) is Said.REFUSES
-        assert check(replace(one.cell, **{one.changed: getattr(CELL, one.changed)})) is None
+        assert check(one.cell.changed({one.changed: CELL.value(one.changed)})) is None
 
 
 def test_a_lock_that_uv_refuses_is_wrong(tmp_path: Path) -> None:

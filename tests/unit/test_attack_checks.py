@@ -9,8 +9,8 @@ from image_facts import docker_facts
 from test_verify import ROW, failed
 
 from stackwright.core.checks.judge import rules
-from stackwright.core.checks.tables import attack
-from stackwright.core.checks.tables.attack import FORGED, JOBS, SERVERS, SERVICES, UNSIGNED
+from stackwright.core.components.horovod import attack
+from stackwright.core.components.horovod.attack import FORGED, JOBS, SERVERS, SERVICES, UNSIGNED
 
 Facts = dict[str, Any]
 

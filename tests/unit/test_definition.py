@@ -15,6 +15,7 @@ import pytest
 from attack_facts import attack
 from rows import ROOT, SOURCES, lock_with, stack
 
+from stackwright.core.components.horovod.component import HOROVOD
 from stackwright.core.facts import distributions
 from stackwright.core.model import labels
 from stackwright.core.model.row import Stack
@@ -132,7 +133,7 @@ def test_nothing_that_is_not_shipped_lies_in_the_builders_own_tmp() -> None:
 
 
 def test_no_address_no_library_path_and_every_download_by_hash() -> None:
-    assert re.findall(r"https?://\S*", TEXT) == [labels.HOROVOD_SOURCE]
+    assert re.findall(r"https?://\S*", TEXT) == [HOROVOD.source]
     assert "LD_LIBRARY_PATH" not in TEXT
     installs = re.findall(r"pip (?:install|download)(?:[^\n]*\\\n)*[^\n]*", TEXT)
     assert len(installs) == 3

@@ -221,7 +221,7 @@ def test_what_uv_refused_is_a_refusal_here_too() -> None:
     ],
 )
 def test_a_setting_is_read_as_the_matrix_would(setting: str, value: dict[str, Any]) -> None:
-    assert question(CELL, [setting]).cell == replace(CELL, **value)
+    assert question(CELL, [setting]).cell == CELL.changed(value)
 
 
 @pytest.mark.parametrize(

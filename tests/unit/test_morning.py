@@ -8,6 +8,7 @@ import pytest
 from report_samples import rejected
 from rows import CELL, LOCK, SOURCES, cell, stack
 
+from stackwright.core.components.horovod.build import SCRIPT
 from stackwright.core.model.night import (
     Change,
     Difference,
@@ -24,7 +25,7 @@ from stackwright.core.model.night import (
 from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Cell, Lock, Package, Stack
 from stackwright.core.render import dockerfile
-from stackwright.core.render.dockerfile import Sources
+from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile
 from stackwright.host.project import Planned
 from stackwright.nightly.compare import differences, exit_code, stages, why_to_work
@@ -94,7 +95,8 @@ def test_a_patch_and_the_script_that_compiles() -> None:
         replace(patch, content=patch.content + b"#\n") if patch.file == named else patch
         for patch in SOURCES.series.patches
     )
-    changed = replace(SOURCES, series=replace(SOURCES.series, patches=patches), build_script=b"#!/bin/sh\n")
+    other = SOURCES.with_file(SCRIPT, b"#!/bin/sh\n")
+    changed = replace(other, series=replace(SOURCES.series, patches=patches))
     assert between(planned(sources=changed), sources=changed) == [
         (Kind.PATCH, named), (Kind.SCRIPT, "horovod/build-horovod.sh")
     ]  # fmt: skip

@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 from rows import ALWAYS, LOCK, ROOT, SERIES, SOURCES, lock_with, stack
 
+from stackwright.core.components.horovod.build import SCRIPT, wheel_key
+from stackwright.core.components.horovod.component import HOROVOD
+from stackwright.core.components.table import FIELDS, FILES, TEMPLATES
 from stackwright.core.model import labels
-from stackwright.core.model.row import Cell, Mpi, Recipe
+from stackwright.core.model.epoch import EPOCH
+from stackwright.core.model.row import Mpi, Recipe
 from stackwright.core.render import configuration, definition, dockerfile, layers
+from stackwright.core.render.sources import Sources
 
 RECIPE = dockerfile.render(stack(), SOURCES)
 DOCKERFILE = RECIPE.text("Dockerfile")
@@ -58,17 +63,17 @@ WHEEL_VALUES: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("value", WHEEL_VALUES)
 def test_the_wheel_has_another_key_where_it_would_be_another_wheel(value: dict[str, Any]) -> None:
-    key = dockerfile.wheel_key(stack(**value), SOURCES)
-    assert key != dockerfile.wheel_key(stack(), SOURCES)
+    key = wheel_key(stack(**value), SOURCES)
+    assert key != wheel_key(stack(), SOURCES)
     assert f"WHEEL_KEY={key} " in dockerfile.render(stack(**value), SOURCES).text("Dockerfile")
 
 
 def test_the_wheel_has_another_key_where_its_files_would_have_another_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = dockerfile.wheel_key(stack(), SOURCES)
-    monkeypatch.setattr("stackwright.core.render.dockerfile.EPOCH", labels.EPOCH + 1)
-    assert dockerfile.wheel_key(stack(), SOURCES) != before
+    before = wheel_key(stack(), SOURCES)
+    monkeypatch.setattr("stackwright.core.components.horovod.build.EPOCH", EPOCH + 1)
+    assert wheel_key(stack(), SOURCES) != before
 
 
 def test_every_row_states_its_licenses_and_its_version() -> None:
@@ -84,7 +89,7 @@ def test_every_row_states_its_licenses_and_its_version() -> None:
 
 def test_packages_around_the_frameworks_leave_the_wheel_alone() -> None:
     other = stack(id="other", lock=lock_with(filelock="1.0"), flavour="devel")
-    assert dockerfile.wheel_key(other, SOURCES) == dockerfile.wheel_key(stack(), SOURCES)
+    assert wheel_key(other, SOURCES) == wheel_key(stack(), SOURCES)
 
 
 @pytest.mark.parametrize("part", ["files", "patches", "script", "lock"])
@@ -92,7 +97,7 @@ def test_the_key_covers_everything_that_goes_in(part: str) -> None:
     changed = {
         "files": lambda: dockerfile.render(stack(gpu_arch=("8.0",)), SOURCES),
         "patches": lambda: dockerfile.render(stack(patches=("cxx17.patch",)), SOURCES),
-        "script": lambda: dockerfile.render(stack(), replace(SOURCES, build_script=b"#!/bin/sh\n")),
+        "script": lambda: dockerfile.render(stack(), SOURCES.with_file(SCRIPT, b"#!/bin/sh\n")),
         "lock": lambda: dockerfile.render(stack(lock=replace(LOCK, text=LOCK.text + "x==1\n")), SOURCES),
     }[part]()
     assert changed.key != RECIPE.key
@@ -120,7 +125,7 @@ def test_no_syntax_line_because_it_needs_a_registry() -> None:
 
 
 def test_no_stage_can_see_an_address_of_the_site() -> None:
-    assert re.findall(r"\S*https?://\S*", DOCKERFILE) == [f"{labels.OCI}source='{labels.HOROVOD_SOURCE}'"]
+    assert re.findall(r"\S*https?://\S*", DOCKERFILE) == [f"{labels.OCI}source='{HOROVOD.source}'"]
 
 
 def test_every_download_runs_with_hashes() -> None:
@@ -162,7 +167,7 @@ def test_each_patch_of_the_series_names_its_reason_and_a_file() -> None:
         assert len(reason.split()) > 10
         assert diff.startswith(b"--- a/")
         assert patch.source
-        assert all(name in Cell.__dataclass_fields__ for name, _ in patch.when)
+        assert all(name in FIELDS for name, _ in patch.when)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,7 @@ def test_each_patch_of_the_series_names_its_reason_and_a_file() -> None:
     [("other.yaml", "from other.yaml; edit that"), ("a\nRUN x", "from its matrix; edit that")],
 )
 def test_a_rendered_file_names_the_matrix_that_it_is_from(name: str, said: str) -> None:
-    sources = dockerfile.Sources.load(ROOT, SERIES, name)
+    sources = Sources.load(ROOT, SERIES, name, files=FILES, templates=TEMPLATES)
     assert said in dockerfile.render(stack(), sources).text("Dockerfile").splitlines()[1]
     assert said in definition.render_definition(stack(), sources).text("cuda12-torch.def").splitlines()[1]
 
@@ -181,7 +186,7 @@ ON_TOP = ("runtime packages", "frameworks", "horovod", "row")
 @pytest.mark.parametrize("row", sorted(path.parent.name for path in ROOT.glob("tests/golden/*/Dockerfile")))
 def test_each_layer_of_a_row_has_a_purpose(row: str) -> None:
     text = (ROOT / "tests" / "golden" / row / "Dockerfile").read_bytes()
-    found = layers.purposes(Recipe(id=row, key="", files=(("Dockerfile", text),)))
+    found = layers.purposes(Recipe(id=row, key="", files=(("Dockerfile", text),)), ("horovod",))
     assert found[:1] + found[-4:] == ("python", *ON_TOP)
     assert set(found[1:-4]) <= {"toolchain"}
     assert bool(found[1:-4]) == (b"FROM toolchain AS final" in text)
@@ -189,5 +194,5 @@ def test_each_layer_of_a_row_has_a_purpose(row: str) -> None:
 
 def test_a_history_is_read_from_its_end() -> None:
     lines = ["ADD base.tar", "ENV LANG", "RUN python", "RUN apt", "COPY /layer", "RUN pip", "RUN row", "CMD"]
-    found = layers.of_history(RECIPE, tuple(lines))
+    found = layers.of_history(RECIPE, ("horovod",), tuple(lines))
     assert found == ("base", "base", "python", "runtime packages", "frameworks", "horovod", "row", "base")

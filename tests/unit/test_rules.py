@@ -9,8 +9,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from rows import ALWAYS, CELL, LOCK, SERIES, cell, lock_with
 
+from stackwright.core.components.horovod import facts as horovod
 from stackwright.core.config.change import changes
-from stackwright.core.facts import horovod
 from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
 from stackwright.core.resolve.nearest import KNOWN, nearest
 from stackwright.core.resolve.requirements import request
@@ -327,8 +327,11 @@ class Read:
         self.cell, self.names = cell, set[str]()
 
     def __getattr__(self, name: str) -> Any:
+        return self.value(name)
+
+    def value(self, name: str) -> Any:
         self.names.add(name)
-        return getattr(self.cell, name)
+        return self.cell.value(name)
 
 
 @pytest.mark.parametrize("rule", CELL_RULES, ids=lambda rule: rule.name)
@@ -362,7 +365,7 @@ def test_the_nearest_row_keeps_a_framework_that_is_needed() -> None:
     row = cell(mxnet="1.9.1")
     found = nearest(row, CELL_RULES, keep=frozenset({"mxnet", "torch"}))
     assert found is not None
-    assert (found.cell.mxnet, found.cell.torch) == ("1.9.1", "2.0.1")
+    assert (found.cell.value("mxnet"), found.cell.value("torch")) == ("1.9.1", "2.0.1")
     assert check(found.cell) is None
 
 
@@ -375,8 +378,8 @@ def test_the_nearest_row_has_no_neighbour_with_fewer_changes() -> None:
     for name, values in KNOWN.items():
         for value in (*values, *([] if name in ("provider", "os", "python") else [None])):
             change: dict[str, Any] = {name: value}
-            assert first_clash(replace(row, **change)), change
+            assert first_clash(row.changed(change)), change
 
 
 def test_the_release_that_the_rules_are_about_is_that_of_the_patches() -> None:
-    assert SERIES.horovod == horovod.RELEASE
+    assert SERIES.release == horovod.RELEASE

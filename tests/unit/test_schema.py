@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 import yaml
 
+from stackwright.core.components.table import COMMUNICATION, COMPONENTS, FIELDS
 from stackwright.core.config import schema
 from stackwright.core.config.expand import expand
 from stackwright.core.config.load import interpret
 from stackwright.core.errors import MatrixError
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import OWN_FIELDS, Cell, Mpi
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "docs" / "matrix.schema.json"
@@ -56,7 +57,9 @@ def test_schema_is_a_schema() -> None:
 
 def test_rows_axes_and_cells_have_the_same_fields_in_the_same_words() -> None:
     fields = get_type_hints(schema.RowFields)
-    assert set(fields) == set(get_type_hints(Cell)) - {"id", "allow", "line"}
+    assert tuple(fields) == FIELDS
+    named = {one.name for one in COMPONENTS}
+    assert set(FIELDS) - named == set(OWN_FIELDS) - {"id", "allow", "line", "components"}
     assert list(fields) == list(get_type_hints(schema.AxesFields))
     assert set(get_type_hints(schema.MpiFields)) == set(get_type_hints(Mpi))
     for name in ("provider", "flavour"):
@@ -67,8 +70,11 @@ def test_rows_axes_and_cells_have_the_same_fields_in_the_same_words() -> None:
 def test_null_is_for_the_fields_that_a_cell_may_lack() -> None:
     """Nothing that validation lets through may break the type of Cell."""
     cell, fields = get_type_hints(Cell), get_type_hints(schema.RowFields)
-    for name in fields:
+    for name in set(fields) & set(cell):
         assert (type(None) in get_args(fields[name])) == (type(None) in get_args(cell[name])), name
+    assert {name for name in set(fields) - set(cell) if type(None) not in get_args(fields[name])} == {
+        one.name for one in COMMUNICATION
+    }
 
 
 @pytest.mark.parametrize("name", sorted(schema.NOTATIONS))
@@ -158,7 +164,7 @@ def test_documentation_has_every_field_with_an_example_that_is_right() -> None:
     for name, example, left_out in rows:
         row = {**ROW, name: yaml.safe_load(example)}
         assert loader_accepts({"include": [row]}), name
-        required = name in (*schema.REQUIRED, "id")
+        required = name in {"id", *(one for names in schema.REQUIRED for one in names)}
         assert left_out.startswith("error") == required, name
         assert loader_accepts({"include": [{key: row[key] for key in row if key != name}]}) != required, name
 

@@ -14,7 +14,7 @@ from image_facts import EXTENSION, docker_facts, sif_facts, stack
 
 from stackwright.core.checks.check import MissingFact, Rule, cause, numbers, same_release
 from stackwright.core.checks.judge import RULES, document, rules, verify
-from stackwright.core.checks.tables.built import cuda_version, cudnn_version, nccl_version
+from stackwright.core.components.horovod.built import cuda_version, cudnn_version, nccl_version
 from stackwright.core.model.labels import KEY, OCI, VERSION
 from stackwright.core.model.row import Mpi, Outcome, Stack, Tier
 

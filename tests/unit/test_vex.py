@@ -13,9 +13,10 @@ import pytest
 import report_samples
 import rows
 
-from stackwright.core.checks.tables import attack
+from stackwright.core.components.horovod import attack
+from stackwright.core.components.shared.vulnerability import Status
+from stackwright.core.components.table import KNOWN
 from stackwright.core.errors import AttestError
-from stackwright.core.facts.vulnerabilities import KNOWN, Status
 from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import Check, Outcome, Stack, Tier
 from stackwright.core.render import dockerfile

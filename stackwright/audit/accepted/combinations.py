@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell, Mpi
 from stackwright.core.resolve.nearest import KNOWN
 from stackwright.core.resolve.requirements import platform, question, requirements, toolchain
 from stackwright.core.resolve.sweep import left, of_tables
-from stackwright.core.rules.compilers import gcc_of
+from stackwright.core.rules.derived import gcc_of
 from stackwright.core.rules.rule import CellRule, Clash, Said, weigh
 from stackwright.core.rules.table import CELL_RULES, clashes
 
@@ -66,8 +67,8 @@ def compiles(cells: Iterable[Cell]) -> tuple[Compile, ...]:
     found = {
         Compile(name=name, version=version, gcc=distributions.gcc_release(gcc))
         for cell in cells
-        for name in ("torch", "tensorflow")
-        if (version := getattr(cell, name)) and (gcc := gcc_of(cell))
+        for name in (one.name for one in COMPONENTS if one.headers)
+        if (version := cell.value(name)) and (gcc := gcc_of(cell))
     }
     return tuple(
         sorted(found, key=lambda one: (one.name, distributions.as_numbers(one.version), int(one.gcc)))
@@ -95,7 +96,7 @@ def refusals(cells: Sequence[Cell], seed: int, count: int) -> tuple[Refusal, ...
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     while len(found) < count:
         cell, name = rng.choice(cells), rng.choice(sorted(CHANGED))
-        other = replace(cell, **{name: rng.choice(CHANGED[name])})
+        other = cell.changed({name: rng.choice(CHANGED[name])})
         refused = [one for one in clashes(other) if weigh(*one) is Said.REFUSES]
         if refused and (refused[0][0].name, refused[0][1].values) not in seen:
             rule, clash = refused[0]

@@ -16,7 +16,7 @@ from stackwright.core.model.row import Base
 from stackwright.core.resolve import lockfile
 from stackwright.core.resolve.requirements import request, requirements
 from stackwright.core.resolve.resolve import lock_clash
-from stackwright.core.rules.compilers import cuda_of, gcc_of
+from stackwright.core.rules.derived import cuda_of, gcc_of
 from stackwright.core.rules.rule import fact_of
 from stackwright.core.versions import upstream
 from stackwright.host.upstream.locks import mirror

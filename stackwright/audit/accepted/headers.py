@@ -14,9 +14,9 @@ from packaging.version import Version
 from stackwright.audit.accepted.combinations import Compile
 from stackwright.audit.facts import web
 from stackwright.audit.facts.index import Wheel, wheels
+from stackwright.core.components import tensorflow, torch
+from stackwright.core.components.table import BY_NAME
 from stackwright.core.errors import SiteError
-from stackwright.core.facts import horovod
-from stackwright.core.facts import wheels as tables
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.host.runner import Runner
 
@@ -111,10 +111,10 @@ def failure(asked: Compile, compilers: Compilers, kept: Kept, runner: Runner) ->
 
 def _options(asked: Compile) -> tuple[str, ...]:
     standard = max(
-        (one for name, since, one, _ in horovod.STANDARDS
-         if name == asked.name and as_numbers(asked.version) >= as_numbers(since)), default=14,
+        (one.standard for one in BY_NAME[asked.name].headers
+         if as_numbers(asked.version) >= as_numbers(one.since)), default=14,
     )  # fmt: skip
-    new = {"torch": tables.TORCH_NEW_ABI, "tensorflow": tables.TENSORFLOW_NEW_ABI}[asked.name]
+    new = {"torch": torch.NEW_ABI, "tensorflow": tensorflow.NEW_ABI}[asked.name]
     abi = int(as_numbers(asked.version) >= as_numbers(new))
     return f"-std=c++{standard}", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"
 
@@ -124,7 +124,7 @@ def _folders(asked: Compile, kept: Kept) -> list[Path]:
     place = kept.of(asked.name, asked.version, inside)
     folders = [place / folder for folder in FOLDERS[asked.name]]
     if asked.name == "torch":
-        found = tables.wheel(tables.TORCH, asked.version)
+        found = torch.WHEELS.of(asked.version)
         major = (found.cuda if found else "12").split(".")[0]
         folders += [kept.of(project, "", folder) / folder for project, folder in CUDA[major]]
         folders.append(_python(kept))

@@ -49,7 +49,7 @@ def failures(
         )  # fmt: skip
         if not installed.ok:
             return (f"not installed: {_last(installed.stderr)}",)
-        found = {name: _imported(python, name, runner) for name in PROGRAMS if getattr(cell, name)}
+        found = {name: _imported(python, name, runner) for name in PROGRAMS if cell.value(name)}
     return tuple(f"{name}: {why}" for name, why in found.items() if why)
 
 

@@ -16,7 +16,7 @@ from stackwright.core.config.change import written
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell
 from stackwright.core.resolve.requirements import requirements
-from stackwright.core.rules.compilers import gcc_of
+from stackwright.core.rules.derived import gcc_of
 
 AT_ONCE = 3
 """Questions to the index at a time."""
@@ -162,7 +162,7 @@ def _compile(one: Compile) -> str:
 
 def _row(cell: Cell) -> str:
     names = ("torch", "tensorflow", "mxnet", "os", "python", "cuda")
-    values = [f"{name} {written(getattr(cell, name))}" for name in names if getattr(cell, name)]
+    values = [f"{name} {written(cell.value(name))}" for name in names if cell.value(name)]
     return ", ".join((*values, f"gcc {distributions.gcc_release(str(gcc_of(cell)))}"))
 
 

@@ -20,11 +20,19 @@ from packaging.version import Version
 from stackwright.audit.facts import index, web
 from stackwright.audit.facts.index import Wheel
 from stackwright.audit.facts.means import Answer, Means, Question, ask_all
+from stackwright.core.components import mxnet
+from stackwright.core.components.table import COMPONENTS
+from stackwright.core.components.tensorflow import SOURCE_ONLY
 from stackwright.core.errors import SiteError
-from stackwright.core.facts.releases import PACKAGES
-from stackwright.core.facts.wheels import MXNET_NUMPY, SOURCE_ONLY
+from stackwright.core.facts.releases import LIBRARIES
 
 Entry = dict[str, Any]
+
+PACKAGES = (
+    *(pair for one in COMPONENTS for pair in one.indexed),
+    *((package, "0") for _, package in LIBRARIES),
+)
+"""A package, and the first release that the tables speak of."""
 
 CODE = re.compile(rb"(?:sm|compute)_\d{2,3}(?: (?:sm|compute)_\d{2,3})+")
 """As torch.cuda.get_arch_list() has it: of a flag that the build left in the library since 1.7."""
@@ -41,9 +49,9 @@ def read(means: Means) -> Iterator[Answer]:
     yield from _project(means, "tensorflow", "tensorflow", tensorflow_wheel, since="2.1")
     yield from _mxnet(means)
     yield from ask_all(
-        ("releases", package, partial(_released, means, package, since)) for _, package, since in PACKAGES
+        ("releases", package, partial(_released, means, package, since)) for package, since in PACKAGES
     )
-    required = dict.fromkeys(requirement for _, _, requirement in SOURCE_ONLY)
+    required = dict.fromkeys(requirement for _, requirement in SOURCE_ONLY)
     yield from ask_all(("requirements", one, partial(_installable, means, one)) for one in required)
 
 
@@ -224,7 +232,7 @@ def _mxnet_release(means: Means, found: list[tuple[str, Wheel]]) -> tuple[Entry,
     wheel = found[-1][1]
     allowed = SpecifierSet(
         means.once(wheel.sha256, "numpy", lambda: _numpy(web.archive(wheel.url, wheel.size)))
-    ) & SpecifierSet(f"<{MXNET_NUMPY}")
+    ) & SpecifierSet(f"<{mxnet.NUMPY.below}")
     usable = [one for one in means.wheels("numpy") if one.version in allowed]
     pythons = index.pythons(usable)
     value = {"builds": builds, "python": f"{pythons[0]}-{pythons[-1]}", "numpy": str(allowed)}

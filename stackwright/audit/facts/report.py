@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from stackwright.audit.facts.compare import Compared, Outcome, Tables
-from stackwright.core.facts import distributions, wheels
+from stackwright.core.components.table import COMPONENTS
+from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
@@ -125,6 +126,7 @@ def from_documents() -> tuple[Provenance, ...]:
     """The facts of rules and of tables in the code that are not read by a program."""
     every: tuple[CellRule | LockRule | ExtraRule, ...] = (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES)
     rules = (rule.fact for rule in every)
-    rows = (row[2] for row in (*distributions.NVIDIA_IMAGES, *wheels.TORCH_BUILDS))
-    facts = dict.fromkeys((*rules, *rows, wheels.TESTED, distributions.NVIDIA_COMPAT))
+    rows = (row[2] for row in distributions.NVIDIA_IMAGES)
+    tables = (fact for one in COMPONENTS for fact in (*one.facts, *one.tested))
+    facts = dict.fromkeys((*rules, *rows, *tables, distributions.NVIDIA_COMPAT))
     return tuple(fact for fact in facts if fact.how is not How.READ)

@@ -43,7 +43,7 @@ class Rule:
     """One check. ``why`` is one plain sentence: what goes wrong for a user without it.
 
     ``needs`` are checks whose failure would make this one fail as well, and say nothing new: where one of
-    them failed, this one is not asked.
+    them failed, this one is not asked. ``applies`` says of which rows it is: others have no such thing.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Rule:
     why: str
     judge: Judge
     worlds: frozenset[str] = EVERYWHERE
+    applies: Callable[[Stack], bool] = lambda stack: True
     needs: tuple[str, ...] = ()
 
 
@@ -84,11 +85,6 @@ def cause(output: str) -> str:
     raised = [line for line in lines if EXCEPTION.fullmatch(line)]
     loud = [line for line in lines if LOUD.search(line)]
     return next(iter((*raised[-1:], *loud[:1], *lines[-1:])), "it said nothing")
-
-
-def per_extension(stack: Stack, facts: Facts, *path: str) -> dict[str, Any]:
-    """A fact of the probe ``built`` for each Horovod extension of the row."""
-    return {name: take(facts, "built", name, *path) for name in stack.extensions}
 
 
 def same_release(declared: str, seen: str) -> bool:

@@ -6,12 +6,11 @@ docs/checks.md lists the checks; it is made from the table below, and a unit tes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from stackwright.core.checks.check import Finding, MissingFact, NotAsked, Rule
 from stackwright.core.checks.tables import (
-    attack,
-    built,
     collective,
     declared,
     fabric,
@@ -21,6 +20,7 @@ from stackwright.core.checks.tables import (
     settings,
     static,
 )
+from stackwright.core.components.table import COMMUNICATION, has
 from stackwright.core.credentials import redact
 from stackwright.core.model.row import Check, Outcome, Stack, Tier, Verdict
 
@@ -33,8 +33,7 @@ RULES: tuple[Rule, ...] = (
     *declared.RULES,
     *link.RULES,
     *fabric.RULES,
-    *built.RULES,
-    *attack.RULES,
+    *(replace(check, applies=has(layer)) for layer in COMMUNICATION for check in layer.checks),
     *collective.RULES,
     *gpu.RULES,
 )
@@ -51,7 +50,7 @@ def verify(stack: Stack, facts: Mapping[str, Any], world: str, not_run: Mapping[
     NOT_RUN are those of a tier in ``not_run``, and those that need a check which failed: one cause is one
     failure.
     """
-    table = {rule.id: rule for rule in rules(world)}
+    table = {rule.id: rule for rule in rules(world) if rule.applies(stack)}
     made: dict[str, Check] = {}
 
     def check(rule: Rule) -> Check:

@@ -8,9 +8,9 @@ from typing import Any
 
 from stackwright.core.checks.check import numbers
 from stackwright.core.checks.tables.declared import normal
+from stackwright.core.components.table import extensions, of
 from stackwright.core.model.labels import ALLOWED, PROVIDER
 from stackwright.core.model.row import Stack
-from stackwright.core.resolve.resolve import PACKAGE_OF
 
 Facts = Mapping[str, Any]
 
@@ -28,8 +28,8 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield from _mpi(text(dig(facts, "system", "mpirun")) or "")
     packages = dig(facts, "system", "python_packages")
     versions = {normal(name): version for name, version in packages.items()} if packages else {}
-    for module in (*stack.modules, "horovod"):
-        yield module, text(versions.get(PACKAGE_OF.get(module, module)))
+    for one in of((*stack.frameworks, *stack.communication)):
+        yield one.name, text(versions.get(one.package))
     yield from _libraries(stack, facts)
     yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
     yield "patches", _first(stack, facts, "compiled_by", "patches")
@@ -56,7 +56,7 @@ def text(value: Any) -> str | None:
 
 def _first(stack: Stack, facts: Facts, *path: str) -> str | None:
     """The answer of the first extension that has one; that all agree is a check's to say."""
-    answers = (text(dig(facts, "built", name, *path)) for name in stack.extensions)
+    answers = (text(dig(facts, "built", name, *path)) for name, _ in extensions(stack))
     return next((answer for answer in answers if answer), None)
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stackwright.core.checks.tables.collective import runs
-from stackwright.core.checks.tables.link import modules
+from stackwright.core.components.table import imported, of
 from stackwright.core.model.row import Stack, Tier
 
 
 def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
     """What probes/run.py is asked to do as the image's user."""
-    compiling = ("compile",) if "torch" in stack.modules else ()
+    compiling = ("compile",) if any(one.compiles for one in of(stack.frameworks)) else ()
+    every = [one.words(stack, gpus) for one in of((*stack.frameworks, *stack.communication))]
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
-        Tier.LINK: (f"link={','.join(modules(stack))}", "fabric", *compiling),
-        Tier.BUILT: (*(f"built={name}" for name in stack.extensions), "attack"),
-        Tier.COLLECTIVE: tuple(f"collective={run}" for run in runs(stack)),
-        Tier.GPU: tuple(f"gpu={name}/{gpus}" for name in stack.extensions if gpus),
+        Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling),
     }
-    return tuple(word for tier, asked in tiers.items() if tier not in not_run for word in asked)
+    return tuple(
+        word
+        for tier in Tier
+        if tier not in not_run
+        for asked in (tiers, *every)
+        for word in asked.get(tier, ())
+    )

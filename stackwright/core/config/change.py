@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from stackwright.core.components.table import COMMUNICATION, MODULES
 from stackwright.core.model.row import Cell, Mpi
 
 FIELDS = (
-    "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi", "horovod", "torch", "tensorflow",
-    "mxnet", "keras", "gpu_arch", "flavour", "test_on_gpu",
+    "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
+    *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu",
 )  # fmt: skip
 
 
 def changes(old: Cell, new: Cell) -> tuple[str, ...]:
     """In words: "gcc 13 instead of 14"."""
     return tuple(
-        f"{name} {shown(getattr(new, name))} instead of {shown(getattr(old, name))}"
+        f"{name} {shown(new.value(name))} instead of {shown(old.value(name))}"
         for name in _differing(old, new)
     )
 
 
 def settings(old: Cell, new: Cell) -> tuple[str, ...]:
     """What ``--set`` takes to make the one from the other: "mpi=openmpi5.0", "gpu_arch=8.0,9.0", "torch="."""
-    return tuple(f"{name}={written(getattr(new, name))}" for name in _differing(old, new))
+    return tuple(f"{name}={written(new.value(name))}" for name in _differing(old, new))
 
 
 def _differing(old: Cell, new: Cell) -> tuple[str, ...]:
-    return tuple(name for name in FIELDS if getattr(old, name) != getattr(new, name))
+    return tuple(name for name in FIELDS if old.value(name) != new.value(name))
 
 
 def shown(value: object) -> str:

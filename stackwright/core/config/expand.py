@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
-from typing import Any, get_type_hints
+from typing import Any
 
+from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES
 from stackwright.core.config.messages import near
 from stackwright.core.config.yaml_tree import wrong
 from stackwright.core.errors import UsageError
@@ -107,7 +108,7 @@ UNSET: dict[str, Value] = {"gpu_arch": (), "flavour": "runtime", "test_on_gpu": 
 
 
 def _cell(id: str, values: dict[str, Any], line: int) -> Cell:
-    return Cell(id=id, line=line, **values)
+    return Cell.of({"id": id, "line": line, **values})
 
 
 def text_of(value: Value) -> str:
@@ -124,17 +125,14 @@ def _prefixed(prefix: str) -> Callable[[Any], str]:
 
 
 ID_PART: dict[str, Callable[[Any], str]] = {
-    "torch": _prefixed("torch"),
-    "tensorflow": _prefixed("tf"),
-    "mxnet": _prefixed("mxnet"),
-    "keras": _prefixed("keras"),
+    **{one.name: _prefixed(one.field.prefix) for one in MODULES},
     "cuda": _prefixed("cuda"),
     "cudnn": _prefixed("cudnn"),
     "nccl": _prefixed("nccl"),
     "python": _prefixed("py"),
     "gcc": _prefixed("gcc"),
     "mpi": text_of,
-    "horovod": _prefixed("hvd"),
+    **{one.name: _prefixed(one.field.prefix) for one in COMMUNICATION},
     "os": _prefixed(""),
     "provider": lambda provider: f"{provider}base",
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),
@@ -178,7 +176,9 @@ def _by_id(cells: Sequence[Cell], ids: Sequence[str]) -> tuple[Cell, ...]:
 def _by_field(cells: tuple[Cell, ...], condition: str) -> tuple[Cell, ...]:
     name, equals, pattern = condition.partition("=")
     if not equals:
-        raise UsageError(f"--where {condition!r} has no '='", hint="write it as in --where torch=2.8.0")
+        raise UsageError(
+            f"--where {condition!r} has no '='", hint=f"write it as in --where {MODULES[0].name}=2.8.0"
+        )
     if name not in WHERE:
         hint = near(name, WHERE) or f"the fields are {', '.join(WHERE)}"
         raise UsageError(f"--where {condition!r}: unknown field {name!r}", hint=hint)
@@ -198,14 +198,14 @@ def _some(start: str, words: Sequence[str]) -> str:
 
 def _field(name: str) -> Callable[[Cell], tuple[str, ...]]:
     def words(cell: Cell) -> tuple[str, ...]:
-        value: Value = getattr(cell, name)
+        value: Value = cell.value(name)
         return value or ("",) if isinstance(value, tuple) else (text_of(value),)
 
     return words
 
 
 WHERE: dict[str, Callable[[Cell], tuple[str, ...]]] = {
-    **{name: _field(name) for name in ("id", *get_type_hints(Cell)) if name not in {"allow", "line"}},
+    **{name: _field(name) for name in ("id", *FIELDS)},
     "mpi": lambda cell: (text_of(cell.mpi), cell.mpi.flavour),
     "mpi.flavour": lambda cell: (cell.mpi.flavour,),
     "mpi.version": lambda cell: (cell.mpi.version,),

@@ -209,7 +209,8 @@ def _refuse_incomplete(matrix: Matrix) -> None:
 
 
 def _require(matrix: Matrix, given: Iterable[str], who: str, mark: Mark) -> None:
-    for name in schema.REQUIRED:
-        if name not in given:
+    for names in schema.REQUIRED:
+        if not set(names) & set(given):
+            name = names[0]
             hint = f"add {name}: {HOW[name]} to the row, or to 'defaults' for all rows"
             raise wrong(matrix.path, mark, f"{who} no {name!r}", hint)

@@ -9,6 +9,7 @@ from typing import get_args, get_type_hints
 
 from pydantic import ValidationError
 
+from stackwright.core.components.table import MODULES
 from stackwright.core.config import schema, unsupported
 from stackwright.core.config.yaml_tree import Mapping, Node, Scalar, at, short, wrong
 from stackwright.core.errors import MatrixError
@@ -36,14 +37,15 @@ NOTATIONS = {
     **schema.TEMPLATES,
 }
 
+FIRST = MODULES[0].name
 HOW = {
     **{name: f'"{notation.example}"' for name, notation in NOTATIONS.items()},
     **{name: choices[0] for name, choices in CHOICES.items()},
     "defaults": '{python: "3.13"}',
-    "axes": '{torch: ["2.6.0", "2.8.0"]}',
-    "include": '[{id: cuda12-torch, torch: "2.6.0"}]',
-    "exclude": '[{torch: "2.6.0", python: "3.13"}]',
-    "select": "[cuda12-torch]",
+    "axes": f'{{{FIRST}: ["2.6.0", "2.8.0"]}}',
+    "include": f'[{{id: {schema.EXAMPLE}, {FIRST}: "2.6.0"}}]',
+    "exclude": f'[{{{FIRST}: "2.6.0", python: "3.13"}}]',
+    "select": f"[{schema.EXAMPLE}]",
     "mpi": '{flavour: openmpi, version: "5.0"}',
     "gpu_arch": '["8.0", "9.0"]',
     "test_on_gpu": "true",

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Required, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 
 from annotated_types import MaxLen, MinLen
 from packaging.version import InvalidVersion, Version
 from pydantic import ConfigDict, FailFast, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict
+
+from stackwright.core.components.component import Component
+from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES
 
 NUMBER = "(0|[1-9][0-9]{0,8})"
 """No leading zero: 3.013 and 3.13 would be one version under two names."""
@@ -26,6 +29,8 @@ PEP440 = (
 PLACE = r"\{row\}|\{date\}|\{key(:\.[1-9][0-9]?)?\}"
 """What a template of a tag has in braces, in the notation of Python's str.format."""
 MAX_PATTERNS = 100
+EXAMPLE = "cuda12-torch"
+"""A row of matrix.yaml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +66,16 @@ class Notation:
 
 
 NOTATIONS = {
-    "id": Notation(r"[a-z0-9][a-z0-9._-]{0,62}", "cuda12-torch"),
+    "id": Notation(r"[a-z0-9][a-z0-9._-]{0,62}", EXAMPLE),
     "python": Notation(rf"{NUMBER}\.{NUMBER}", "3.13"),
     "cuda": Notation(rf"{NUMBER}\.{NUMBER}(\.{NUMBER})?", "12.4"),
     "cudnn": Notation(DOTTED, "9.1.0.70"),
     "nccl": Notation(DOTTED, "2.21.5"),
     "gcc": Notation(DOTTED, "13"),
-    "horovod": Notation(DOTTED, "0.28.1"),
-    "torch": Notation(PEP440, "2.6.0", pep440=True),
-    "tensorflow": Notation(PEP440, "2.20.0", pep440=True),
-    "mxnet": Notation(PEP440, "1.9.1", pep440=True),
-    "keras": Notation(PEP440, "3.11.3", pep440=True),
+    **{
+        one.name: Notation(PEP440 if one.field.pep440 else DOTTED, one.field.example, pep440=one.field.pep440)
+        for one in (*COMMUNICATION, *MODULES)
+    },
     "version": Notation(DOTTED, "5.0"),
     "gpu_arch": Notation(rf"{NUMBER}\.[0-9]", "8.0"),
     "select": Notation(r"[a-z0-9*?\[\]!._-]{1,63}", "*cuda12*"),
@@ -106,20 +110,15 @@ Os = Annotated[
     Field(description="Distribution and release of the image."),
 ]  # fmt: skip
 Python = Annotated[str, NOTATIONS["python"], Field(description="Python of the image.")]
-Cuda = Annotated[str, NOTATIONS["cuda"], Field(description="Release of nvcc, which compiles Horovod.")]
+Cuda = Annotated[str, NOTATIONS["cuda"], Field(description=f"Release of nvcc, which compiles {COMPILED}.")]
 Cudnn = Annotated[str, NOTATIONS["cudnn"], Field(description="cuDNN that the frameworks load.")]
-Nccl = Annotated[str, NOTATIONS["nccl"], Field(description="NCCL that the frameworks and Horovod load.")]
+Nccl = Annotated[str, NOTATIONS["nccl"], Field(description=f"NCCL that the frameworks and {COMPILED} load.")]
 Gcc = Annotated[str, NOTATIONS["gcc"], Field(description="Host compiler, for nvcc and in the image.")]
-Horovod = Annotated[str, NOTATIONS["horovod"], Field(description="Horovod, compiled from its source.")]
-Torch = Annotated[str, NOTATIONS["torch"], Field(description="PyTorch.")]
-Tensorflow = Annotated[str, NOTATIONS["tensorflow"], Field(description="TensorFlow.")]
-Mxnet = Annotated[str, NOTATIONS["mxnet"], Field(description="Apache MXNet.")]
-Keras = Annotated[str, NOTATIONS["keras"], Field(description="Keras as a package of its own.")]
 GpuArch = Annotated[
     tuple[Annotated[str, NOTATIONS["gpu_arch"]], ...],
     MinLen(1),
     FailFast(),
-    Field(description="Compute capabilities that Horovod's kernels are compiled for."),
+    Field(description=f"Compute capabilities that {COMPILED}'s kernels are compiled for."),
 ]
 Flavour = Annotated[
     Literal["runtime", "devel"],
@@ -139,54 +138,53 @@ class MpiFields(TypedDict):
     version: Annotated[str, NOTATIONS["version"]]
 
 
-class RowFields(TypedDict, total=False):
-    """Values of a row, each optional; null is the same as leaving the key out."""
-
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    provider: Provider
-    os: Os
-    python: Python
-    horovod: Horovod
-    mpi: MpiFields
-    cuda: Cuda | None
-    cudnn: Cudnn | None
-    nccl: Nccl | None
-    gcc: Gcc | None
-    torch: Torch | None
-    tensorflow: Tensorflow | None
-    mxnet: Mxnet | None
-    keras: Keras | None
-    gpu_arch: GpuArch
-    flavour: Flavour
-    test_on_gpu: TestOnGpu
+def _component(component: Component) -> Any:
+    return Annotated[str, NOTATIONS[component.name], Field(description=component.field.description)]
 
 
-class IncludedRow(RowFields, total=False):
-    """A row of its own. Fields that it does not give come from ``defaults``."""
+OF_ROW: dict[str, Any] = {
+    "provider": Provider,
+    "os": Os,
+    "python": Python,
+    **{one.name: _component(one) for one in COMMUNICATION},
+    "mpi": MpiFields,
+    "cuda": Cuda | None,
+    "cudnn": Cudnn | None,
+    "nccl": Nccl | None,
+    "gcc": Gcc | None,
+    **{one.name: _component(one) | None for one in MODULES},
+    "gpu_arch": GpuArch,
+    "flavour": Flavour,
+    "test_on_gpu": TestOnGpu,
+}
+"""The type of each field of a row."""
 
-    id: Required[Id]
+
+def _mapping(name: str, fields: dict[str, Any], doc: str) -> Any:
+    typed: Any = TypedDict
+    made = typed(name, fields, total=False)
+    made.__doc__, made.__module__, made.__pydantic_config__ = doc, __name__, STRICT
+    return made
 
 
-class AxesFields(TypedDict, total=False):
-    """Lists of values; every combination of them is a row."""
-
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    provider: Axis[Provider]
-    os: Axis[Os]
-    python: Axis[Python]
-    horovod: Axis[Horovod]
-    mpi: Axis[MpiFields]
-    cuda: Axis[Cuda | None]
-    cudnn: Axis[Cudnn | None]
-    nccl: Axis[Nccl | None]
-    gcc: Axis[Gcc | None]
-    torch: Axis[Torch | None]
-    tensorflow: Axis[Tensorflow | None]
-    mxnet: Axis[Mxnet | None]
-    keras: Axis[Keras | None]
-    gpu_arch: Axis[GpuArch]
-    flavour: Axis[Flavour]
-    test_on_gpu: Axis[TestOnGpu]
+if TYPE_CHECKING:
+    RowFields = dict[str, Any]
+    IncludedRow = dict[str, Any]
+    AxesFields = dict[str, Any]
+else:
+    RowFields = _mapping(
+        "RowFields", OF_ROW, "Values of a row, each optional; null is the same as leaving the key out."
+    )
+    IncludedRow = _mapping(
+        "IncludedRow",
+        {**OF_ROW, "id": Required[Id]},
+        "A row of its own. Fields that it does not give come from ``defaults``.",
+    )
+    AxesFields = _mapping(
+        "AxesFields",
+        {name: Axis[kind] for name, kind in OF_ROW.items()},
+        "Lists of values; every combination of them is a row.",
+    )
 
 
 class PublishFields(TypedDict, total=False):
@@ -239,8 +237,10 @@ class MatrixFile(TypedDict, total=False):
     publish: PublishFields
 
 
-REQUIRED = ("provider", "os", "python", "horovod", "mpi", "gpu_arch")
-"""Fields that a row must have, of its own, from an axis or from the defaults."""
+REQUIRED = (
+    ("provider",), ("os",), ("python",), tuple(one.name for one in COMMUNICATION), ("mpi",), ("gpu_arch",),
+)  # fmt: skip
+"""Fields of which a row must have one, of its own, from an axis or from the defaults."""
 
 
 def adapter() -> TypeAdapter[MatrixFile]:

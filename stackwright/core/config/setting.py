@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -50,7 +50,7 @@ def question(row: Cell, settings: Sequence[str]) -> Question:
         )
     parsed = {name: _value(name, text, values.get("os", row.os)) for name, text in values.items()}
     return Question(
-        cell=replace(row, **parsed), chosen=frozenset({*parsed, *extras}), extras=tuple(extras.items())
+        cell=row.changed(parsed), chosen=frozenset({*parsed, *extras}), extras=tuple(extras.items())
     )
 
 

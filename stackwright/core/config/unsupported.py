@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-X86 = "images are for x86-64: their base, their wheels and Horovod's compiler flags (AVX2) are of it"
-AMD = "images are for NVIDIA GPUs: Horovod is compiled with nvcc and linked against NCCL"
+from stackwright.core.components.table import COMMUNICATION, FRAMEWORKS
+
+NAMES = tuple(one.name for one in FRAMEWORKS)
+LAYER = COMMUNICATION[0].title
+X86 = f"images are for x86-64: their base, their wheels and {LAYER}'s compiler flags (AVX2) are of it"
+AMD = f"images are for NVIDIA GPUs: {LAYER} is compiled with nvcc and linked against NCCL"
 PACKAGES = (
     "the base of an image is made from Debian's or Ubuntu's packages; the host may run another distribution, "
     "because a container shares no more than its kernel and its driver"
@@ -36,11 +40,14 @@ def _entry(field: str, pattern: str, why: str, instead: str) -> Entry:
 ENTRIES = (
     _entry("", "arch|architecture|platform|cpu", X86, "leave it out, and run the row on x86-64 nodes"),
     _entry("", "rocm|hip|miopen|rccl", AMD, "leave it out; gpu_arch names the NVIDIA GPUs"),
-    _entry("", "jax|jaxlib|paddle|paddlepaddle", "Horovod has no extension for it",
-           "a row has torch, tensorflow or mxnet"),
+    _entry("", "jax|jaxlib|paddle|paddlepaddle", f"{LAYER} has no extension for it",
+           f"a row has {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
     _entry("", "ubuntu|debian|distribution", "the distribution is the field os", "write os=debian-13"),
-    _entry("", "pytorch", "PyTorch is the field torch", "write torch=2.8.0"),
-    _entry("", "tf", "TensorFlow is the field tensorflow", "write tensorflow=2.20.0"),
+    *(
+        _entry("", alias, f"{one.title} is the field {one.name}", f"write {one.name}={release}")
+        for one in FRAMEWORKS
+        for alias, release in one.aliases
+    ),
     _entry("", "openmpi|mpich|mvapich2?|impi|intelmpi", "an MPI library is the field mpi",
            "write it as the value of mpi: openmpi 5.0, mpich 4.2"),
     _entry("os", r"(rocky|almalinux|alma|rhel|centos|oraclelinux|ubi|fedora|amzn|amazonlinux)[-:]?.*",
@@ -66,13 +73,13 @@ ENTRIES = (
            "T4 is 7.5, V100 7.0, A100 8.0, A10 8.6, L4 and L40 8.9, H100 and H200 9.0, B200 10.0"),
     _entry("provider", r"rocm|amd", AMD, "write provider: debian"),
     _entry("provider", r"ubuntu|ngc|conda", "it makes no base here", "write provider: debian or nvidia"),
-    _entry("torch|tensorflow|mxnet", r"nightly|dev|main|master", "a nightly build stays on "
+    _entry("|".join(NAMES), r"nightly|dev|main|master", "a nightly build stays on "
            "its index for some weeks, and can be in no lock that lasts", "name a release, as in 2.8.0"),
-    _entry("torch|tensorflow|mxnet", r"latest|stable|newest", "a row names a release, so that it "
+    _entry("|".join(NAMES), r"latest|stable|newest", "a row names a release, so that it "
            "means the same tomorrow", "name a release, as in 2.8.0"),
     _entry("cuda", r"(rocm|hip)-?[0-9.]*", AMD, 'write it as in "12.4"'),
     _entry("gcc", r"(clang|llvm|icc|icx|nvhpc|nvc\+\+)-?[0-9.]*",
-           "Horovod is compiled with gcc, as the wheels were", 'write it as in "13"'),
+           f"{LAYER} is compiled with gcc, as the wheels were", 'write it as in "13"'),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from stackwright.core.facts import entries
 from stackwright.core.facts.provenance import Provenance, documented, read, unchecked
 
 DEBIAN = read("the distribution's package index", "2026-11-20")
+PACKAGED = read(f"{DEBIAN.source}; Ubuntu: main and universe, documented", "2026-11-20")
 NVIDIA_TAGS = documented(
     "NVIDIA, container-images/cuda: dist, doc/supported-tags.md and unsupported-tags.md as of 2025-08-18; "
     "before 11: replicate/cog, pkg/config/cuda_base_image_tags.json",
@@ -150,9 +151,6 @@ CUDA11_LIBRARIES = (
     "nvidia-nccl-cu11", "nvidia-nvtx-cu11",
 )  # fmt: skip
 """What wheels of CUDA 11 load and do not require: TensorFlow before 2.14, MXNet, PyTorch before 2.0."""
-
-HOROVOD_NEEDS = ("cffi", "cloudpickle", "numpy", "packaging", "psutil", "pyyaml")
-"""What the framework environment must hold for Horovod to be compiled and imported."""
 
 
 def distribution(os: str) -> Distribution | None:

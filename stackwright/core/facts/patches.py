@@ -1,4 +1,4 @@
-"""Horovod's source archive and the patches for it: data beside the patches, read once."""
+"""The source archive of a component and the patches for it: data beside the patches, read once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Patch:
 class Series:
     """``sha256`` is that of the released source archive on the package index."""
 
-    horovod: str
+    release: str
     sha256: str
     patches: tuple[Patch, ...]
 
@@ -36,6 +36,7 @@ class Series:
 
 
 def load_series(folder: Path) -> Series:
+    """Read the series of the component that the folder is named for."""
     data: dict[str, Any] = yaml.safe_load((folder / "series.yaml").read_text())
     patches = tuple(
         Patch(
@@ -46,4 +47,4 @@ def load_series(folder: Path) -> Series:
         )
         for entry in data["patches"]
     )
-    return Series(horovod=data["horovod"], sha256=data["sha256"], patches=patches)
+    return Series(release=data[folder.name], sha256=data["sha256"], patches=patches)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from stackwright.core.components.table import COMMUNICATION
 from stackwright.core.launch import launchers
 from stackwright.core.launch.recipe import Host, Site, mpi_of
 from stackwright.core.model.record import Record
@@ -21,7 +22,7 @@ WAYS = (
     ("Slurm, with pyxis", "slurm", replace(TWO, pyxis=True)),
     ("Kubernetes", "kubernetes", TWO),
     ("mpirun", "mpirun", NAMED),
-    ("horovodrun", "horovodrun", NAMED),
+    *((name, name, NAMED) for layer in COMMUNICATION for name, _ in layer.launchers),
     ("Docker, on one node", "docker", Site(per_node=4)),
 )
 """What a reader calls it, the launcher, and the example's nodes."""

@@ -16,7 +16,7 @@ SSH_WHY = (
     "so nobody can know it before, and the network between the hosts has to be one that you trust"
 )
 PATH_WHY = "the image's own PATH: ssh would start ranks without it"
-BIND_WHY = "the threads of a rank may use every core: the framework's, the loader's and Horovod's own"
+BIND_WHY = "the threads of a rank may use every core: the framework's, the loader's and those of collectives"
 RANKS_WHY = "how many ranks in all: one per GPU"
 SHM_WHY = "ranks of one node exchange data in /dev/shm, and a container gets 64 MB of it"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stackwright.core.components.table import COMMUNICATION
 from stackwright.core.errors import UsageError
 from stackwright.core.launch.docker import docker
-from stackwright.core.launch.horovodrun import horovodrun
 from stackwright.core.launch.kubernetes import kubernetes
 from stackwright.core.launch.mpirun import mpirun
 from stackwright.core.launch.options import MOST_RANKS, hosts, site, suits
@@ -48,7 +48,11 @@ _BY_SSH = frozenset(("hosts", "ssh-port", "ssh-key", *_FABRIC))
 
 LAUNCHERS: dict[str, Launcher] = {
     "mpirun": Launcher(mpirun, "the line of mpirun", _BY_SSH),
-    "horovodrun": Launcher(horovodrun, "the line of horovodrun", _BY_SSH),
+    **{
+        name: Launcher(make, f"the line of {name}", _BY_SSH)
+        for layer in COMMUNICATION
+        for name, make in layer.launchers
+    },
     "docker": Launcher(docker, "the line of docker run, on one host", frozenset(("per-node",))),
     "slurm": Launcher(
         slurm, "a script for sbatch", frozenset(("nodes", "per-node", "host-mpi", "pyxis", *_FABRIC))

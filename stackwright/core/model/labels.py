@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from stackwright.core.components.table import BY_NAME, of
 from stackwright.core.launch.fit import image as cluster
+from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.row import Recipe, Stack
 
 OCI = "org.opencontainers.image."
@@ -18,23 +20,8 @@ ALLOWED = "org.stackwright.allowed"
 
 VERSION, VENDOR, URL = (f"{OCI}{name}" for name in ("version", "vendor", "url"))
 
-EPOCH = 1577836800
-"""The time of every file that a step leaves (2020-01-01), in seconds: one for all rows, which share steps."""
-
-HOROVOD_SOURCE = "https://github.com/horovod/horovod"
-"""Where the source is of the one program that is compiled for an image."""
-
-FRAMEWORK_TITLES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet", "keras": "Keras"}
-
-LICENSES = {
-    "horovod": "Apache-2.0",
-    "torch": "BSD-3-Clause",
-    "tensorflow": "Apache-2.0",
-    "mxnet": "Apache-2.0",
-    "keras": "Apache-2.0",
-    "cuda": "LicenseRef-NVIDIA-Proprietary",
-}
-"""SPDX identifiers, from the metadata of the wheels. NVIDIA's licence is not in SPDX's list."""
+NVIDIA_LICENSE = "LicenseRef-NVIDIA-Proprietary"
+"""It is not in SPDX's list."""
 
 SHAPES: Mapping[str, re.Pattern[str]] = {
     f"{OCI}{name}": re.compile(pattern)
@@ -57,13 +44,13 @@ def of_row(stack: Stack, base: str, document: str) -> tuple[tuple[str, str], ...
     ``base`` is the name of the image that the build starts from, ``document`` the row as JSON. The provider
     is not among them: a Docker image inherits that label from its base, where a check compares it.
     """
-    contents = f"{frameworks_text(stack)} with Horovod {stack.horovod} on {stack.os}"
+    contents = f"{frameworks_text(stack)} with {communication_text(stack)} on {stack.os}"
     created = datetime.fromtimestamp(EPOCH, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return (
         (f"{OCI}title", stack.id),
         (f"{OCI}description", contents),
         (f"{OCI}created", created),
-        (f"{OCI}source", HOROVOD_SOURCE),
+        (f"{OCI}source", of(stack.communication)[0].source),
         (f"{OCI}licenses", licenses(stack)),
         (f"{OCI}base.name", base),
         (ROW, stack.id),
@@ -84,10 +71,14 @@ def version(recipe: Recipe) -> str:
 
 
 def frameworks_text(stack: Stack) -> str:
-    return ", ".join(f"{FRAMEWORK_TITLES[name]} {found}" for name, found in stack.frameworks)
+    return ", ".join(f"{BY_NAME[name].title} {found}" for name, found in stack.frameworks)
+
+
+def communication_text(stack: Stack) -> str:
+    return ", ".join(f"{BY_NAME[name].title} {found}" for name, found in stack.communication)
 
 
 def licenses(stack: Stack) -> str:
-    """Return the SPDX expression of Horovod, the frameworks and NVIDIA's libraries."""
-    named = ("horovod", *(name for name, _ in stack.frameworks), "cuda")
-    return " AND ".join(sorted({LICENSES[name] for name in named}))
+    """Return the SPDX expression of the components and NVIDIA's libraries."""
+    every = of((*stack.communication, *stack.frameworks))
+    return " AND ".join(sorted({NVIDIA_LICENSE, *(one.license for one in every)}))

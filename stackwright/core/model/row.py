@@ -6,15 +6,10 @@ GPU architectures are compute capabilities ("8.0").
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal
-
-FRAMEWORKS = ("torch", "tensorflow", "mxnet", "keras")
-"""Fields of a row that name a framework; each is also the name of its Python module."""
-
-HOROVOD_EXTENSIONS = ("torch", "tensorflow", "mxnet")
-"""Frameworks that Horovod has a compiled extension for, as in ``horovod.torch``."""
+from typing import Any, Literal
 
 
 class Tier(StrEnum):
@@ -51,6 +46,7 @@ class Mpi:
 class Cell:
     """One row of the matrix as a person wrote it. None means: what the lock finds.
 
+    ``components`` are those that it names with their versions, by name, in alphabetical order.
     ``allow`` names rules whose refusal by a documented fact does not count, as --allow says.
     """
 
@@ -58,21 +54,49 @@ class Cell:
     provider: Literal["debian", "nvidia"]
     os: str
     python: str
-    horovod: str
     mpi: Mpi
+    components: tuple[tuple[str, str], ...] = ()
     cuda: str | None = None
     cudnn: str | None = None
     nccl: str | None = None
     gcc: str | None = None
-    torch: str | None = None
-    tensorflow: str | None = None
-    mxnet: str | None = None
-    keras: str | None = None
     gpu_arch: tuple[str, ...] = ()
     flavour: Literal["runtime", "devel"] = "runtime"
     test_on_gpu: bool = False
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Cell:
+        """A row by its fields and components; a component without a version is left out."""
+        return cls(**_apart(values, ()))
+
+    def changed(self, values: Mapping[str, Any]) -> Cell:
+        """The row with other values of some fields and components."""
+        return replace(self, **_apart(values, self.components))
+
+    def value(self, name: str) -> Any:
+        """The value of a field; the version of a component, or None where the row has none of it."""
+        if name in OWN_FIELDS:
+            return getattr(self, name)
+        return next((version for component, version in self.components if component == name), None)
+
+    def values(self) -> dict[str, Any]:
+        """Every field and every component."""
+        own = {name: getattr(self, name) for name in OWN_FIELDS if name != "components"}
+        return {**own, **dict(self.components)}
+
+
+OWN_FIELDS = tuple(Cell.__dataclass_fields__)
+
+
+def _apart(values: Mapping[str, Any], components: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """Fields of Cell; all other names are components."""
+    own = {name: value for name, value in values.items() if name in OWN_FIELDS}
+    if len(own) < len(values):
+        named = {**dict(components), **{name: value for name, value in values.items() if name not in own}}
+        own["components"] = tuple(sorted((name, version) for name, version in named.items() if version))
+    return own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +152,9 @@ class Stack:
 
     ``cuda`` is the compiler's release ("12.4"), ``cuda_runtime`` that of the libcudart which the
     frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
-    ``frameworks`` maps a module to its version, in the order of FRAMEWORKS. ``allowed`` are the rules that
-    would refuse the row and were allowed.
+    ``frameworks`` maps a module to its version, ``communication`` a layer that moves gradients between ranks,
+    in the order of the table of components. ``allowed`` are the rules that would refuse the row and were
+    allowed.
     """
 
     id: str
@@ -144,7 +169,7 @@ class Stack:
     nccl_code: int
     gcc: str
     mpi: Mpi
-    horovod: str
+    communication: tuple[tuple[str, str], ...]
     frameworks: tuple[tuple[str, str], ...]
     gpu_arch: tuple[str, ...]
     flavour: str
@@ -156,11 +181,6 @@ class Stack:
     @property
     def modules(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.frameworks)
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """The Horovod extensions that must be compiled and proven."""
-        return tuple(name for name in self.modules if name in HOROVOD_EXTENSIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stackwright.core.checks.probes import words
-from stackwright.core.model.labels import FRAMEWORK_TITLES, PROVIDER, VERSION, version
+from stackwright.core.components.table import BY_NAME
+from stackwright.core.model.labels import PROVIDER, VERSION, version
 from stackwright.core.model.row import Recipe, Stack, Tier
-from stackwright.core.render.dockerfile import Sources, context, environment, labels, recipe, render, values
+from stackwright.core.render.dockerfile import context, environment, labels, recipe, render, values
+from stackwright.core.render.sources import Sources
 
 MPI_TITLES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 NOT_IN_TEST = {Tier.COLLECTIVE: "ranks need more than a build gives them", Tier.GPU: "a build has no GPU"}
@@ -66,4 +68,4 @@ def _own_values(stack: Stack) -> dict[str, Any]:
 
 def _example(module: str) -> Example:
     files = (f"{module}_mnist.py", "common.py", "digits.py")
-    return Example(name=module, title=FRAMEWORK_TITLES[module], files=files)
+    return Example(name=module, title=BY_NAME[module].title, files=files)

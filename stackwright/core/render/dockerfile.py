@@ -5,65 +5,34 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from stackwright.core.components.component import Build
+from stackwright.core.components.table import extensions, of
 from stackwright.core.facts import distributions
-from stackwright.core.facts.patches import Series
-from stackwright.core.model.labels import EPOCH, frameworks_text, of_recipe, of_row, version
+from stackwright.core.model.epoch import EPOCH
+from stackwright.core.model.labels import (
+    communication_text,
+    frameworks_text,
+    of_recipe,
+    of_row,
+    version,
+)
 from stackwright.core.model.row import Mpi, Recipe, Stack
 from stackwright.core.render.configuration import require_cuda
+from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.lockfile import pins, toolchain_pins
 
 BAKE_FILE = "docker-bake.json"
-SHIPPED_MATRIX = "matrix.yaml"
-
-HOROVOD_NAMES = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
 
 SSH_AND_INIT = ("openssh-client", "openssh-server", "tini")
 MPI_RUNTIME = {"openmpi": ("openmpi-bin",), "mpich": ("mpich",)}
 MPI_COMPILE = {"openmpi": ("libopenmpi-dev", "openmpi-bin"), "mpich": ("libmpich-dev", "mpich")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """The files of the project that end up in a context, read once."""
-
-    templates: tuple[tuple[str, str], ...]
-    build_script: bytes
-    sshd_script: bytes
-    series: Series
-    beside: tuple[tuple[str, bytes], ...] = ()
-    """What lies beside a definition file: the probes, what judges them, and the examples."""
-    matrix: str = SHIPPED_MATRIX
-    """The file that a rendered one names as its source."""
-
-    @classmethod
-    def load(cls, root: Path, series: Series, matrix: str = SHIPPED_MATRIX) -> Sources:
-        beside = [*root.glob("probes/*.py"), *root.glob("examples/*.py"), root / "singularity" / "judge.py"]
-        return cls(
-            templates=(
-                *_templates(root / "dockerfiles", ""),
-                *_templates(root / "singularity", "singularity/"),
-                *_templates(root / "steps", "steps/"),
-            ),
-            beside=tuple((path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)),
-            build_script=(root / "scripts" / "build-horovod.sh").read_bytes(),
-            sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
-            series=series,
-            matrix=matrix if re.fullmatch(r"[A-Za-z0-9._-]{1,60}", matrix) else "its matrix",
-        )
-
-
-def _templates(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.glob("*.j2")):
-        yield prefix + path.name, path.read_text()
 
 
 def declared(stack: Stack) -> dict[str, Any]:
@@ -80,7 +49,7 @@ def declared(stack: Stack) -> dict[str, Any]:
         "cudnn": stack.cudnn,
         "nccl": stack.nccl,
         "mpi": {"flavour": stack.mpi.flavour, "version": stack.mpi.version},
-        "horovod": stack.horovod,
+        **dict(stack.communication),
         "frameworks": dict(stack.frameworks),
         "gpu_arch": list(stack.gpu_arch),
         "flavour": stack.flavour,
@@ -107,46 +76,16 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
         "requirements.txt": pins(stack.lock).encode(),
         "row.json": (_row_json(stack) + "\n").encode(),
         "image/sshd-as-user": sources.sshd_script,
-        "horovod/build-horovod.sh": sources.build_script,
-        "horovod/source.txt": f"horovod=={stack.horovod} --hash=sha256:{sources.series.sha256}\n".encode(),
     }
     if stack.lock.toolchain:
         files["toolchain.txt"] = toolchain_pins(stack.lock).encode()
-    for number, content in enumerate(_patches(stack, sources)):
-        files[f"horovod/patches/{number:02d}-{stack.patches[number]}"] = content
+    for build in builds(stack):
+        files |= build.context(stack, sources)
     return files
 
 
 def _row_json(stack: Stack) -> str:
     return json.dumps(declared(stack), sort_keys=True, separators=(",", ":"))
-
-
-def wheel_key(stack: Stack, sources: Sources) -> str:
-    """Digest of all that Horovod's wheel depends on, and of nothing else: 64 hexadecimal digits.
-
-    Two images with other packages around the same frameworks share one wheel.
-    """
-    parts = {
-        "horovod": sources.series.sha256,
-        "patches": [hashlib.sha256(content).hexdigest() for content in _patches(stack, sources)],
-        "script": hashlib.sha256(sources.build_script).hexdigest(),
-        "frameworks": stack.frameworks,
-        "cuda": [stack.cuda, stack.cuda_runtime, [asdict(package) for package in stack.lock.toolchain]],
-        "nccl": stack.nccl,
-        "mpi": asdict(stack.mpi),
-        "gcc": stack.gcc,
-        "python": stack.python,
-        "os": stack.os,
-        "gpu_arch": stack.gpu_arch,
-        "cpu_flags": distributions.CPU_FLAGS,
-        "source_date_epoch": EPOCH,  # the time of every file in the wheel
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _patches(stack: Stack, sources: Sources) -> list[bytes]:
-    content = {patch.file: patch.content for patch in sources.series.patches}
-    return [content[name] for name in stack.patches]
 
 
 def gpu_test(sources: Sources, reference: str, extensions: Sequence[str], run_flag: str) -> str:
@@ -246,15 +185,22 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "own_sources": provider.own_sources,
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
         "arch_flags": " ".join(distributions.CPU_FLAGS),
-        "horovod_frameworks": " ".join(HOROVOD_NAMES[name] for name in stack.extensions),
         "frameworks_text": frameworks_text(stack),
+        "communication_text": communication_text(stack),
+        "extensions": [name for name, _ in extensions(stack)],
+        "builds": builds(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
         "labels": labels(stack),
         "matrix": sources.matrix,
-        "wheel_key": wheel_key(stack, sources),
         "epoch": EPOCH,
+        **{name: value for build in builds(stack) for name, value in build.values(stack, sources).items()},
     }
+
+
+def builds(stack: Stack) -> tuple[Build, ...]:
+    """How the communication layers of the row are built."""
+    return tuple(one.build for one in of(stack.communication) if one.build)
 
 
 def labels(stack: Stack) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from stackwright.core.model.row import Recipe
 from stackwright.core.render.instructions import logical_lines
@@ -11,18 +11,16 @@ from stackwright.core.render.instructions import logical_lines
 LAYERED = ("RUN ", "COPY ", "ADD ")
 """Instructions that make a layer, in a Dockerfile and in an image's history."""
 
-PURPOSES: Mapping[str, tuple[str, ...]] = {
-    "base": ("python",),
-    "final": ("runtime packages", "frameworks", "horovod", "row"),
-}
-"""Of a stage's layers, in their order. Where a stage is not named, its own name says it."""
-
 SHIPPED = "final"
 _FROM = re.compile(r"FROM\s+(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
 
-def purposes(recipe: Recipe) -> tuple[str, ...]:
-    """A word for each layer that the recipe adds to the image that it starts from, in their order."""
+def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
+    """A word for each layer that the recipe adds to the image that it starts from, in their order.
+
+    ``communication`` are the names of the layers that the last stage installs.
+    """
+    purposes = {"base": ("python",), SHIPPED: ("runtime packages", "frameworks", *communication, "row")}
     bases: dict[str, str] = {}
     counts: dict[str, int] = {}
     stage = ""
@@ -33,7 +31,7 @@ def purposes(recipe: Recipe) -> tuple[str, ...]:
         elif stage and line.startswith(LAYERED):
             counts[stage] += 1
     chain = reversed(tuple(_below(SHIPPED, bases)))
-    return tuple(word for name in chain for word in _words(name, counts[name]))
+    return tuple(word for name in chain for word in _words(name, counts[name], purposes.get(name, ())))
 
 
 def _below(stage: str, bases: Mapping[str, str]) -> Iterator[str]:
@@ -42,14 +40,15 @@ def _below(stage: str, bases: Mapping[str, str]) -> Iterator[str]:
         stage = bases[stage]
 
 
-def _words(stage: str, count: int) -> tuple[str, ...]:
-    named = PURPOSES.get(stage, ())[:count]
+def _words(stage: str, count: int, purposes: tuple[str, ...]) -> tuple[str, ...]:
+    """Where a layer has no purpose, the name of its stage says it."""
+    named = purposes[:count]
     return (*named, *(stage for _ in range(count - len(named))))
 
 
-def of_history(recipe: Recipe, created_by: tuple[str, ...]) -> tuple[str, ...]:
+def of_history(recipe: Recipe, communication: Iterable[str], created_by: tuple[str, ...]) -> tuple[str, ...]:
     """The same for each line of an image's history, oldest first; "base" for those below the recipe's."""
-    words = list(purposes(recipe))
+    words = list(purposes(recipe, communication))
     found = []
     for line in reversed(created_by):
         made = line.startswith(LAYERED) and words

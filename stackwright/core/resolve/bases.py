@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stackwright.core.facts import distributions
 from stackwright.core.model import base_images
 from stackwright.core.model.row import Cell, Stack
-from stackwright.core.rules.compilers import cuda_of
+from stackwright.core.rules.derived import cuda_of
 
 Images = tuple[tuple[str, str], ...]
 """What a build starts from: the build argument, and the name of an image. BASE_IMAGE is the first."""

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from stackwright.core.components.component import Advice
+from stackwright.core.components.table import ADVICE, versions
 from stackwright.core.config.change import changes
 from stackwright.core.config.setting import Question
 from stackwright.core.facts import distributions
-from stackwright.core.facts.horovod import ADVICE, Advice
 from stackwright.core.facts.provenance import Provenance, read
-from stackwright.core.model.row import FRAMEWORKS, Cell, Lock
+from stackwright.core.model.row import Cell, Lock
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import Way, ways
-from stackwright.core.rules.compilers import cuda_of, gcc_of
+from stackwright.core.rules.derived import cuda_of, gcc_of
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Rule, Said, fact_of, weigh
@@ -87,8 +88,7 @@ RESOLVER = LockRule(
     says="the package index has wheels that go together",
     fact=read("uv pip compile", ""),
     ask=lambda cell, lock: (
-        Clash(values=tuple((name, value) for name in FRAMEWORKS if (value := getattr(cell, name))),
-              reason=lock.refused) if lock.refused else None
+        Clash(values=tuple(versions(cell).items()), reason=lock.refused) if lock.refused else None
     ),
 )  # fmt: skip
 
@@ -134,6 +134,6 @@ def _rank(answer: Asked, chosen: frozenset[str]) -> tuple[bool, bool, int]:
 
 def _values(cell: Cell) -> Mapping[str, str]:
     """The row's versions by the names that the advice is about."""
-    named = {name: getattr(cell, name) for name in ("python", *FRAMEWORKS)}
+    named: dict[str, str | None] = {"python": cell.python, **versions(cell)}
     named |= {"gcc": gcc_of(cell), "cuda": cuda_of(cell), cell.mpi.flavour: cell.mpi.version}
     return {name: value for name, value in named.items() if value}

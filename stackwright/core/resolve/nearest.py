@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
-from stackwright.core.facts import distributions, horovod, wheels
+from stackwright.core.components.component import Kind
+from stackwright.core.components.table import COMMUNICATION, COMPONENTS, FRAMEWORKS, of_kind
+from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
+from stackwright.core.facts.gpu_code import Runs
 from stackwright.core.model.row import Cell, Mpi
 from stackwright.core.resolve.search import Choices, Rules, Search
 from stackwright.core.rules import compilers
-from stackwright.core.rules.code import TABLES
 from stackwright.core.rules.rule import CellRule, Said, weigh
 
+OF_COMPONENTS = of_kind(Kind.COMMUNICATION, Kind.FRAMEWORK, Kind.EXTENSION, Kind.TOOL)
 COST = {
     "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4,
-    "horovod": 2.5, "torch": 3.1, "tensorflow": 3.2, "mxnet": 3.3, "keras": 1.5, "cudnn": 1.5,
-    "gpu_arch": 1.2,
+    **{one.name: one.field.cost for one in OF_COMPONENTS}, "cudnn": 1.5, "gpu_arch": 1.2,
 }  # fmt: skip
 """Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
 depend on first. A field that is not here is never changed."""
@@ -28,10 +31,13 @@ CHANGE = 100.0
 CHOSEN = 10_000.0
 """More for a field that a person chose, so that all others are changed first."""
 
-DROPPABLE = ("torch", "tensorflow", "mxnet")
+DROPPABLE = frozenset(one.name for one in FRAMEWORKS)
 
 DROPPED = 3.0
 """More for leaving out a framework than for changing it."""
+
+LAYERS = frozenset(one.name for one in COMMUNICATION)
+"""Never added to a row that has none of it."""
 
 STEP = 0.02
 """More for each release further away."""
@@ -59,7 +65,7 @@ def nearest(
     """
     asked = _rules(rules, cell.allow)
     before = asked.asked
-    choices = [_choices(field, getattr(cell, field), field in keep, field in chosen) for field in COST]
+    choices = [_choices(field, cell.value(field), field in keep, field in chosen) for field in COST]
     search = Search(cell, choices, asked)
     found = search.best()
     return Near(cell=found, visited=search.visited, asked=asked.asked - before) if found else None
@@ -96,8 +102,10 @@ def _others(field: str, present: Any) -> list[Any]:
     if field == "mpi":
         versions = dict.fromkeys(getattr(d, present.flavour) for d in distributions.DISTRIBUTIONS)
         return [Mpi(flavour=present.flavour, version=one) for one in versions if one != present.version]
-    if field in ("cudnn", "nccl", "keras"):
+    if field not in KNOWN:
         return [None] if present else []
+    if present is None and field in LAYERS:
+        return []
     others = [value for value in KNOWN[field] if value != present]
     if field in ("os", "provider") or present is None:
         return others if field in ("os", "provider") else others[::-1]
@@ -110,34 +118,30 @@ def _others(field: str, present: Any) -> list[Any]:
 def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The row's architectures as far as a release of CUDA and the wheels have code for them, most first; 8.0
     where they have it for none."""
-    probe = ANY_CUDA
-    by_cuda = {
-        frozenset(arch for arch in arches if _said(replace(probe, cuda=cuda, gpu_arch=(arch,))) is Said.FITS)
-        for cuda in KNOWN["cuda"]
-    }
+    by_cuda = {frozenset(arch for arch in arches if _compiles(cuda, arch)) for cuda in KNOWN["cuda"]}
     by_wheel = [
         {frozenset(arches)}
         | {
-            frozenset(arch for arch in arches if code.runs(arch) is not Said.REFUSES)
-            for entry in table.wheels
+            frozenset(arch for arch in arches if code.runs(arch) is not Runs.NOT)
+            for entry in table.wheels.entries
             if (code := table.code(entry.newest))
         }
-        for table in TABLES.values()
+        for table in (one.gpu_code for one in COMPONENTS)
+        if table
     ]
-    both = {cuda & one & other for cuda in by_cuda for one in by_wheel[0] for other in by_wheel[1]}
+    both = {frozenset.intersection(*some) for some in product(by_cuda, *by_wheel)}
     kept = (tuple(arch for arch in arches if arch in some) for some in both)
     ordered = sorted((some for some in kept if some and some != arches), key=lambda some: (-len(some), some))
     return tuple(dict.fromkeys((*ordered, ("8.0",))))
 
 
-def _said(cell: Cell) -> Said:
-    return weigh(CUDA_ARCH, CUDA_ARCH.ask(cell))
+def _compiles(cuda: str, arch: str) -> bool:
+    cell = ANY_CUDA.changed({"cuda": cuda, "gpu_arch": (arch,)})
+    return weigh(CUDA_ARCH, CUDA_ARCH.ask(cell)) is Said.FITS
 
 
 CUDA_ARCH = next(rule for rule in compilers.RULES if rule.name == "cuda-arch")
-ANY_CUDA = Cell(
-    id="any", provider="nvidia", os="", python="", horovod="", mpi=Mpi(flavour="openmpi", version="")
-)
+ANY_CUDA = Cell(id="any", provider="nvidia", os="", python="", mpi=Mpi(flavour="openmpi", version=""))
 
 
 def _releases(*groups: tuple[str, ...]) -> tuple[str, ...]:
@@ -153,9 +157,6 @@ KNOWN: dict[str, tuple[str, ...]] = {
         *(tuple(map(distributions.cuda_release, made.split())) for _, made, _ in distributions.NVIDIA_IMAGES),
         tuple(d.cuda for d in distributions.DISTRIBUTIONS if d.cuda),
     ),
-    "horovod": (horovod.RELEASE,),
-    "torch": wheels.newest(wheels.TORCH),
-    "tensorflow": wheels.newest(wheels.TENSORFLOW),
-    "mxnet": wheels.newest(wheels.MXNET),
+    **{one.name: one.field.releases for one in OF_COMPONENTS if one.field.releases},
 }
 """Every value that the tables know, in order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from stackwright.core.model.row import Cell
@@ -43,7 +42,7 @@ class Partial:
     def _ask(self, rule: CellRule, places: tuple[int, ...], values: tuple[Any, ...]) -> bool:
         self.asked += 1
         chosen = {self._fields[place]: value for place, value in zip(places, values, strict=True)}
-        return weigh(rule, rule.ask(replace(self._rest, **chosen)), self._rest.allow) in (
+        return weigh(rule, rule.ask(self._rest.changed(chosen)), self._rest.allow) in (
             Said.REFUSES,
             Said.UNKNOWN,
         )

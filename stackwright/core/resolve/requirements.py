@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 
-from packaging.version import Version
+from packaging.specifiers import SpecifierSet
 
+from stackwright.core.components.component import Kind
+from stackwright.core.components.table import COMPONENTS, lowest_limit, of_kind
 from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
-from stackwright.core.facts.wheels import numpy_limit
-from stackwright.core.model.row import FRAMEWORKS, Cell
+from stackwright.core.model.row import Cell
 from stackwright.core.resolve.bases import PROVIDERS
-from stackwright.core.rules.compilers import cuda_of, gcc_of, nvcc_in_wheels
+from stackwright.core.rules.derived import cuda_of, gcc_of, nvcc_in_wheels
 
 NVCC = ("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-nvvm")
 """The wheels that a whole CUDA compiler is made of."""
@@ -23,39 +24,32 @@ NEWEST_MANYLINUX = (2, 40)  # the newest platform that uv knows by name
 
 def requirements(cell: Cell) -> tuple[str, ...]:
     """What the row asks of the package index, as requirement lines."""
-    asked = []
-    if cell.torch:
-        asked.append(f"torch=={cell.torch}")
-    if cell.tensorflow:
-        extra = "[and-cuda]" if Version(cell.tensorflow) >= Version("2.14") else ""
-        asked.append(f"tensorflow{extra}=={cell.tensorflow}")
-    if cell.mxnet:
-        asked.append(f"mxnet-cu112=={cell.mxnet}")  # the last build that the index has
-    asked += _numpy(cell)
-    if cell.keras:
-        asked.append(f"keras=={cell.keras}")
+    asked = [*_of_kind(cell, Kind.FRAMEWORK), *_limited(cell, "numpy")]
+    asked += _of_kind(cell, Kind.EXTENSION, Kind.TOOL)
     if _leaves_cuda_to_others(cell):
         asked += distributions.CUDA11_LIBRARIES
     known = distributions.distribution(cell.os)
     if known and known.old_pip:
         asked.append("pip")
-    old_torch = cell.torch is not None and Version(cell.torch) < Version("2.1")
-    # horovod #4051: later setuptools lack pkg_resources.packaging, which reads as "no CUDA support"
-    asked.append("setuptools<70" if old_torch else "setuptools")
-    return (*asked, *distributions.HOROVOD_NEEDS)
+    asked += _limited(cell, "setuptools") or ["setuptools"]
+    return (*asked, *_of_kind(cell, Kind.COMMUNICATION))
 
 
-def _numpy(cell: Cell) -> list[str]:
+def _of_kind(cell: Cell, *kinds: Kind) -> list[str]:
+    return [line for one in of_kind(*kinds) if cell.value(one.name) for line in one.requires(cell)]
+
+
+def _limited(cell: Cell, package: str) -> list[str]:
     """Most wheels do not state the newest numpy that they work with, so that the lock has to."""
-    named = {name: version for name in FRAMEWORKS if (version := getattr(cell, name))}
-    limit = numpy_limit(named)
-    return [f"numpy<{limit[1]}"] if limit else []
+    found = lowest_limit(cell, package)
+    return [f"{package}<{found[1].below}"] if found else []
 
 
 def _leaves_cuda_to_others(cell: Cell) -> bool:
-    before = (("tensorflow", "2.14"), ("torch", "2.0"))
-    return cell.mxnet is not None or any(
-        (version := getattr(cell, name)) and Version(version) < Version(limit) for name, limit in before
+    return any(
+        one.leaves_cuda is not None and SpecifierSet(one.leaves_cuda).contains(version, prereleases=True)
+        for one in COMPONENTS
+        if (version := cell.value(one.name))
     )
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES, versions
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
-from stackwright.core.model.row import FRAMEWORKS, Cell, Lock, Notice, Refused, Rejection, Stack
+from stackwright.core.model.row import Cell, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
-from stackwright.core.rules.compilers import cuda_of, gcc_of
-from stackwright.core.rules.locks import LOCK_RULES, brought
+from stackwright.core.rules.derived import brought, cuda_of, gcc_of
+from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, LockRule, Said, fact_of, weigh
 from stackwright.core.rules.table import clashes, first_clash, first_unknown
 from stackwright.core.versions import upstream
-
-PACKAGE_OF = {"torch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet-cu112", "keras": "keras"}
 
 
 def check(cell: Cell) -> Rejection | None:
@@ -107,7 +106,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
     distro = {package.name: upstream(package.version) for package in lock.base.packages}
     gcc = distro[f"gcc-{distributions.gcc_release(str(gcc_of(cell)))}"]
     frameworks = tuple(
-        (name, version) for name in FRAMEWORKS if (version := lock.version(PACKAGE_OF[name])) is not None
+        (one.name, version) for one in MODULES if (version := lock.version(one.package)) is not None
     )
     values = {**dict(frameworks), "gcc": gcc, "cuda": str(cuda_of(cell)), "python": cell.python}
     nccl = brought(lock, "nccl")[0][1]
@@ -124,7 +123,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         nccl_code=nccl_code(nccl),
         gcc=gcc,
         mpi=replace(cell.mpi, version=distro[{"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]]),
-        horovod=cell.horovod,
+        communication=tuple(versions(cell, COMMUNICATION).items()),
         frameworks=frameworks,
         gpu_arch=cell.gpu_arch,
         flavour=cell.flavour,
@@ -161,7 +160,7 @@ def _unlocked(cell: Cell, reason: str) -> Rejection:
 
 
 def _refused(cell: Cell, lock: Lock) -> Rejection:
-    named = tuple((name, value) for name in FRAMEWORKS if (value := getattr(cell, name)) is not None)
+    named = tuple(versions(cell).items())
     return Rejection(
         id=cell.id, rule="resolver", clash=named, reason=lock.refused, source="uv pip compile",
         nearest="", line=cell.line,
@@ -169,10 +168,8 @@ def _refused(cell: Cell, lock: Lock) -> Rejection:
 
 
 def _closest(cell: Cell, working: list[Cell]) -> str:
-    fields = [name for name in Cell.__dataclass_fields__ if name not in ("id", "allow", "line")]
-
     def differing(other: Cell) -> list[str]:
-        return [name for name in fields if getattr(cell, name) != getattr(other, name)]
+        return [name for name in FIELDS if cell.value(name) != other.value(name)]
 
     best = min(working, key=lambda other: len(differing(other)))
     return f"{best.id} (differs in {', '.join(differing(best))})"

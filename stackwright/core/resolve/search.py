@@ -8,7 +8,7 @@ was narrowed is kept for later rows: it depends on no more than the values that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from stackwright.core.model.row import Cell
@@ -96,7 +96,7 @@ class Rules:
 
     def _ask(self, rule: CellRule, values: Values, rest: Cell) -> bool:
         self.asked += 1
-        cell = replace(rest, **dict(zip(rule.fields, values, strict=True)))
+        cell = rest.changed(dict(zip(rule.fields, values, strict=True)))
         return weigh(rule, rule.ask(cell), self._allowed) in (Said.REFUSES, Said.UNKNOWN)
 
 
@@ -115,7 +115,7 @@ class Search:
             self._go([], 0.0)
         if self._best is None:
             return None
-        return replace(self._rest, **dict(zip(self._rules.fields, self._best, strict=True)))
+        return self._rest.changed(dict(zip(self._rules.fields, self._best, strict=True)))
 
     def _bound(self, values: Sequence[Any], cost: float) -> float | None:
         """What a row with these values costs at least; None where there is none, or no cheaper one."""

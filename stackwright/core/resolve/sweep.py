@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from stackwright.core.components.table import COMMUNICATION, FRAMEWORKS
 from stackwright.core.config.expand import excluded, text_of
-from stackwright.core.facts import distributions, horovod
+from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.matrix import Matrix
 from stackwright.core.model.row import Cell, Mpi
@@ -81,7 +82,7 @@ def left(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Iterato
                 if len(values) < len(ordered):
                     yield from go(values)
                 else:
-                    yield replace(rest, **dict(zip(fields, values, strict=True)))
+                    yield rest.changed(dict(zip(fields, values, strict=True)))
             values.pop()
 
     return go([])
@@ -95,7 +96,7 @@ ANY = Cell(
     provider="debian",
     os="",
     python="",
-    horovod=horovod.RELEASE,
+    components=tuple((one.name, one.field.releases[-1]) for one in COMMUNICATION[:1]),
     mpi=Mpi(flavour="openmpi", version=""),
 )
 """What a cell has where no axis says otherwise."""
@@ -108,7 +109,7 @@ def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
         for known in distributions.DISTRIBUTIONS
         for flavour in ("openmpi", "mpich")
     )
-    optional = ("torch", "tensorflow", "mxnet")
+    optional = {one.name for one in FRAMEWORKS}
     axes = [
         Axis(field=field, values=(*([None] if field in optional else []), *values))
         for field, values in KNOWN.items()
@@ -123,7 +124,7 @@ def of_matrix(matrix: Matrix) -> tuple[Cell, tuple[Axis, ...]]:
         return of_tables()
     values: dict[str, Any] = dict(matrix.defaults)
     given = {axis.field: axis.values[0] for axis in matrix.axes}
-    rest = Cell(id="any", **{**values, **given})
+    rest = Cell.of({"id": "any", **values, **given})
     return rest, tuple(Axis(field=axis.field, values=axis.values) for axis in matrix.axes)
 
 
@@ -132,7 +133,7 @@ def exclusions(matrix: Matrix) -> tuple[CellRule, ...]:
 
     def rule(fields: tuple[str, ...], dropped: set[tuple[Any, ...]]) -> CellRule:
         def ask(cell: Cell) -> Answer:
-            values = tuple(getattr(cell, name) for name in fields)
+            values = tuple(cell.value(name) for name in fields)
             if values not in dropped:
                 return Said.FITS
             clash = tuple((name, text_of(value)) for name, value in zip(fields, values, strict=True))

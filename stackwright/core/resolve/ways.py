@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stackwright.core.components.table import versions
 from stackwright.core.config.change import changes, settings
 from stackwright.core.config.setting import Question, question
-from stackwright.core.model.row import FRAMEWORKS, Cell
+from stackwright.core.model.row import Cell
 from stackwright.core.resolve.nearest import nearest
-from stackwright.core.rules import release
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.rule import About, CellRule, Said, weigh
-from stackwright.core.rules.table import CELL_RULES, refuses
+from stackwright.core.rules.table import CELL_RULES, EVERYWHERE, OF_RELEASE, refuses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Way:
 def ways(row: Cell, asked: Question, extras: tuple[CellRule, ...]) -> tuple[Way, ...]:
     """Rows that work, those that keep what a person set first. ``extras`` are the rules on asked.extras."""
     rules = (*extras, *CELL_RULES) if extras else CELL_RULES
-    frameworks = frozenset(name for name in FRAMEWORKS if getattr(asked.cell, name))
+    frameworks = frozenset(versions(asked.cell))
     found = list(_others(asked))
     for kept, keep, chosen in (
         ("keeping what was set", frozenset[str](), asked.chosen),
@@ -60,7 +60,7 @@ def _way(row: Cell, asked: Question, cell: Cell, kept: str) -> Way | None:
 
 def _gives_way(asked: Question, cell: Cell) -> bool:
     fields = asked.chosen - {name for name, _ in asked.extras}
-    return any(getattr(asked.cell, name) != getattr(cell, name) for name in fields)
+    return any(asked.cell.value(name) != cell.value(name) for name in fields)
 
 
 def _extra_refuses(asked: Question) -> bool:
@@ -86,10 +86,10 @@ def _others(asked: Question) -> list[Way]:
 def _elsewhere(asked: Question, extras: tuple[CellRule, ...], frameworks: frozenset[str]) -> list[Way]:
     """What would go together where another Horovod, base or package is at hand: it is not built here."""
     cell = asked.cell
-    if not any(weigh(rule, rule.ask(cell), cell.allow) is Said.REFUSES for rule in release.RULES):
+    if not any(weigh(rule, rule.ask(cell), cell.allow) is Said.REFUSES for rule in OF_RELEASE):
         return []
     rules = (*extras, *CELL_RULES)
-    anywhere = tuple(rule for rule in rules if rule.about is not About.RELEASE or rule is release.UNPATCHED)
+    anywhere = tuple(rule for rule in rules if rule.about is not About.RELEASE or rule.name in EVERYWHERE)
     near = nearest(cell, anywhere, keep=frameworks)
     words = changes(cell, near.cell) if near else ()
     return [Way(kept="what goes together, and is not built here", changes=words)] if words else []

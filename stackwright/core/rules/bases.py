@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import Provenance, read, weakest
-from stackwright.core.facts.wheels import INDEX, MXNET, TENSORFLOW, TORCH, wheel
+from stackwright.core.facts.wheels import INDEX
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.compilers import CUDA, nvcc_in_wheels
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said, covers
+from stackwright.core.rules.derived import CUDA, nvcc_in_wheels
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+from stackwright.core.versions import covers
+
+WHEELS = tuple(one.wheels for one in COMPONENTS if one.wheels)
 
 
 def _os(cell: Cell) -> Answer:
@@ -93,9 +97,9 @@ def _mpi_os(cell: Cell) -> Answer:
 def _glibc(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
     asked = [
-        (name, version, found)
-        for name, table in (("torch", TORCH), ("tensorflow", TENSORFLOW), ("mxnet", MXNET))
-        if (version := getattr(cell, name)) and (found := wheel(table, version))
+        (table.name, version, found)
+        for table in WHEELS
+        if (version := cell.value(table.name)) and (found := table.of(version))
     ]
     if known is None or not asked:
         return Said.SILENT
@@ -118,13 +122,13 @@ def _rule(
     return CellRule(name=name, about=About.BASE, fields=fields, fact=fact, ask=ask, says=says)
 
 
+PACKAGED = distributions.PACKAGED
 PROVIDERS = read("stackwright/engines/bases: each makes its base of these", "2026-11-20")
-PACKAGED = read(f"{distributions.DEBIAN.source}; Ubuntu: main and universe, documented", "2026-11-20")
 
 RULES = (
     _rule(
         "glibc",
-        ("os", "torch", "tensorflow", "mxnet"),
+        ("os", *(table.name for table in WHEELS)),
         INDEX,
         _glibc,
         "a wheel's tag names the oldest glibc that it runs on",
@@ -144,7 +148,13 @@ RULES = (
         _python_os,
         "the image takes its Python from the distribution",
     ),
-    _rule("gcc-os", ("gcc", "os"), PACKAGED, _gcc_os, "the image takes its gcc from the distribution"),
+    _rule(
+        "gcc-os",
+        ("gcc", "os"),
+        PACKAGED,
+        _gcc_os,
+        "the image takes its gcc from the distribution",
+    ),
     _rule(
         "cuda-os",
         CUDA,
@@ -156,5 +166,11 @@ RULES = (
         _cuda_os,
         "the debian provider takes nvcc from the distribution, or from NVIDIA's wheels",
     ),
-    _rule("mpi-os", ("mpi", "os"), PACKAGED, _mpi_os, "the image takes its MPI from the distribution"),
+    _rule(
+        "mpi-os",
+        ("mpi", "os"),
+        PACKAGED,
+        _mpi_os,
+        "the image takes its MPI from the distribution",
+    ),
 )

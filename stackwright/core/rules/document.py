@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from stackwright.core.facts import distributions, entries, horovod, wheels
+from stackwright.core.components.component import Component
+from stackwright.core.components.shared import headers
+from stackwright.core.components.table import ADVICE, COMMUNICATION, COMPONENTS, MODULES
+from stackwright.core.facts import distributions, entries
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.table import CELL_RULES
@@ -55,41 +58,20 @@ def _tables() -> Iterable[str]:
     yield _entries("nvcc-wheels", ("what", "CUDA"), lambda value: (" ".join(value),))
     yield f"## CUDA and drivers\n\nSource: {distributions.NVIDIA_COMPAT}.\n"
     yield _table(("CUDA", "lowest driver"), distributions.DRIVER_FLOOR)
-    yield "## PyTorch's wheels\n"
-    yield _entries(
-        "torch",
-        ("release", "Python", "CUDA", "cuDNN", "NCCL", "manylinux", "holds CUDA", "GPU code"),
-        _values("python", "cuda", "cudnn", "nccl", "glibc", "own_cuda", "code"),
-    )
-    yield _table(("releases", "builds for other releases of CUDA", "source"), wheels.TORCH_BUILDS)
-    yield "## TensorFlow's wheels\n"
-    yield _entries(
-        "tensorflow",
-        ("release", "Python", "CUDA", "cuDNN", "takes CUDA", "takes NCCL", "Keras", "manylinux", "GPU code"),
-        _values("python", "cuda", "cudnn", "cuda_needs", "nccl_needs", "keras", "glibc", "code"),
-    )
-    yield f"Source: {wheels.TESTED}.\n"
-    yield _table(("releases", "tested with CUDA", "with cuDNN"), wheels.TENSORFLOW_TESTED)
-    yield "## MXNet's wheels\n"
-    yield _entries(
-        "mxnet",
-        ("release", "CUDA", "Python of its numpy", "numpy"),
-        lambda value: (" ".join(value["builds"]), value["python"], value["numpy"]),
-    )
+    yield from _documents(MODULES)
     yield "## Releases on the index\n"
     yield _entries("releases", ("package", "releases"), lambda value: (" ".join(value),))
     yield "## What frameworks require\n"
-    yield _table(("framework", "releases", "require"), wheels.SOURCE_ONLY)
     yield _entries(
         "requirements", ("requirement", "has a wheel for Python"), lambda value: (" ".join(value),)
     )
     yield "## C++ standards\n"
-    yield _table(("framework", "from", "C++", "source"), horovod.STANDARDS)
-    yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), horovod.COMPILERS)
-    yield "## What Horovod supports\n"
-    yield _table(("since Horovod", "field", "lowest", "source"), horovod.FLOORS)
-    yield "## Frameworks that Horovod has no patch for\n"
-    yield _table(("framework", "from", "why", "source"), horovod.UNPATCHED)
+    yield _table(
+        ("framework", "from", "C++", "source"),
+        [(one.name, part.since, part.standard, part.fact) for one in COMPONENTS for part in one.headers],
+    )
+    yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), headers.COMPILERS)
+    yield from _documents(COMMUNICATION)
     yield "## Distributions\n"
     yield _entries(
         "distributions",
@@ -103,7 +85,7 @@ def _tables() -> Iterable[str]:
         ("when", "then", "source"),
         [
             (" and ".join(f"{name} {spec}" for name, spec in one.when) or "always", one.then, one.fact)
-            for one in horovod.ADVICE
+            for one in ADVICE
         ],
     )
 
@@ -113,8 +95,16 @@ def _distribution(value: Mapping[str, Any]) -> tuple[object, ...]:
     return (*lists, value["cuda"], value["openmpi"], value["mpich"], value["cmake"])
 
 
-def _values(*names: str) -> Callable[[Mapping[str, Any]], tuple[object, ...]]:
-    return lambda value: tuple({True: "yes", False: ""}.get(value[name], value[name]) for name in names)
+def _documents(components: Iterable[Component]) -> Iterable[str]:
+    for document in (document for component in components for document in component.documents):
+        if document.title:
+            yield f"## {document.title}\n"
+        if document.file:
+            yield _entries(document.file, document.headings, document.cells)
+        else:
+            yield _table(document.headings, document.rows)
+        if document.note:
+            yield f"{document.note}\n"
 
 
 def _entries(table: str, headings: tuple[str, ...], cells: Callable[[Any], tuple[object, ...]]) -> str:

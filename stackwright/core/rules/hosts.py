@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from stackwright.core.facts import distributions, wheels
+from stackwright.core.components.table import COMPONENTS, MODULES, lowest_limit, versions
+from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
-from stackwright.core.facts.provenance import documented
-from stackwright.core.model.row import FRAMEWORKS, Cell
-from stackwright.core.rules.compilers import CUDA, cuda_of
+from stackwright.core.facts.provenance import read
+from stackwright.core.model.row import Cell
+from stackwright.core.rules.derived import CUDA, cuda_of
 from stackwright.core.rules.rule import Answer, Clash, ExtraRule, Said
 
 
-def _setuptools(cell: Cell, setuptools: str) -> Answer:
-    if cell.torch is None:
-        return Said.SILENT
-    for before, limit in wheels.SETUPTOOLS:
-        if as_numbers(cell.torch) < as_numbers(before) and as_numbers(setuptools) >= as_numbers(limit):
-            return Clash(
-                values=(("torch", cell.torch), ("setuptools", setuptools)),
-                reason=f"torch before {before} imports pkg_resources.packaging, which setuptools {limit} "
-                "dropped: Horovod's build then reads torch as one without CUDA",
-            )
-    return Said.FITS
-
-
 def _numpy(cell: Cell, numpy: str) -> Answer:
-    named = {name: version for name in FRAMEWORKS if (version := getattr(cell, name))}
-    limit = wheels.numpy_limit(named)
-    if limit is None:
-        return Said.FITS if named else Said.SILENT
-    name, least, reason = limit
-    if as_numbers(numpy) < as_numbers(least):
+    found = lowest_limit(cell, "numpy")
+    if found is None:
+        return Said.FITS if versions(cell) else Said.SILENT
+    name, limit = found
+    if as_numbers(numpy) < as_numbers(limit.below):
         return Said.FITS
-    return Clash(values=((name, named[name]), ("numpy", numpy)), reason=reason)
+    return Clash(values=((name, str(cell.value(name))), ("numpy", numpy)), reason=limit.why)
 
 
 def _driver(cell: Cell, driver: str) -> Answer:
@@ -45,24 +32,20 @@ def _driver(cell: Cell, driver: str) -> Answer:
     return Clash(values=(("driver", driver), ("cuda", cuda)), reason=reason)
 
 
+SOURCES = dict.fromkeys(
+    limit.source for one in COMPONENTS for limit in one.limits if limit.package == "numpy"
+)
+
 EXTRA_RULES = (
-    ExtraRule(
-        name="torch-setuptools",
-        subject="setuptools",
-        fields=("torch",),
-        instead="setuptools before 70, which is what a lock of this row takes",
-        fact=documented("horovod #4051", "2026-11-20"),
-        ask=_setuptools,
-        says="PyTorch's build helpers import what later setuptools dropped",
-    ),
+    *(rule for component in COMPONENTS for rule in component.host_rules),
     ExtraRule(
         name="framework-numpy",
         subject="numpy",
-        fields=FRAMEWORKS,
+        fields=tuple(one.name for one in MODULES),
         instead="an older numpy, which is what a lock of this row takes",
-        fact=wheels.NUMPY_READ,
+        fact=read("; ".join(SOURCES), "2026-11-22"),
         ask=_numpy,
-        says="MXNet uses what later numpy dropped; older wheels were compiled against numpy 1",
+        says="older wheels were compiled against numpy 1, or use what later numpy dropped",
     ),
     ExtraRule(
         name="cuda-driver",

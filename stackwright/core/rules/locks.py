@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
+from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, Lock
-from stackwright.core.rules.compilers import cuda_of
-from stackwright.core.rules.rule import Clash, LockRule, covers
-from stackwright.core.versions import upstream
+from stackwright.core.rules.derived import brought, cuda_majors
+from stackwright.core.rules.rule import Clash, LockRule
+from stackwright.core.versions import covers, upstream
 
 ONE_CUDA = documented("one CUDA per image; pytorch #186591 shows a lock with two", "2026-11-20")
-
-
-def cuda_majors(lock: Lock) -> dict[str, list[str]]:
-    """CUDA major version -> the packages that bring it, as the -cuNN suffix and the runtime say."""
-    found: dict[str, list[str]] = {}
-    for package in lock.packages:
-        suffix = re.fullmatch(r"nvidia-.+-cu(\d+)", package.name)
-        major = suffix[1] if suffix else None
-        if package.name in ("nvidia-cuda-runtime", "cuda-toolkit"):
-            major = package.version.split(".")[0]
-        if major:
-            found.setdefault(major, []).append(f"{package.name} {package.version}")
-    return found
-
-
-def brought(lock: Lock, component: str) -> list[tuple[str, str]]:
-    """Packages that bring a component ("cuda-runtime", "cudnn", "nccl"), with their versions."""
-    pattern = re.compile(rf"nvidia-{re.escape(component)}(-cu\d+)?")
-    return [(p.name, p.version) for p in lock.packages if pattern.fullmatch(p.name)]
 
 
 def _one_cuda(cell: Cell, lock: Lock) -> Clash | None:
@@ -47,19 +27,6 @@ def _one_of_each(cell: Cell, lock: Lock) -> Clash | None:
         if len(packages) > 1:
             return Clash(values=tuple(packages), reason=f"more than one {component} would be in the image")
     return None
-
-
-def _compiler_matches(cell: Cell, lock: Lock) -> Clash | None:
-    cuda, majors = cuda_of(cell), cuda_majors(lock)
-    if cuda is None or len(majors) != 1:
-        return None
-    (major,) = majors
-    if cuda.split(".")[0] == major:
-        return None
-    return Clash(
-        values=(("cuda", cuda), ("the frameworks' CUDA", major)),
-        reason="Horovod's kernels must be compiled by the CUDA major release that the frameworks load",
-    )
 
 
 def _declared(cell: Cell, lock: Lock) -> Clash | None:
@@ -103,15 +70,6 @@ def _versions(package: str) -> tuple[str, ...]:
     return tuple(upstream(part) for part in package.split("~") if part[:1].isdigit())
 
 
-def _nccl_present(cell: Cell, lock: Lock) -> Clash | None:
-    if brought(lock, "nccl"):
-        return None
-    return Clash(
-        values=(("nccl", "none in the lock"),),
-        reason="the frameworks' wheels bring no NCCL, and Horovod is linked against the one that they load",
-    )
-
-
 LOCK_RULES = (
     LockRule(name="one-cuda", says="one major release of CUDA is in the image", fact=ONE_CUDA, ask=_one_cuda),
     LockRule(
@@ -120,18 +78,7 @@ LOCK_RULES = (
         fact=ONE_CUDA,
         ask=_one_of_each,
     ),
-    LockRule(
-        name="nccl-present",
-        says="the wheels bring an NCCL",
-        fact=read("horovod 0.28.1, cmake/Modules/FindNCCL.cmake", "2026-11-20"),
-        ask=_nccl_present,
-    ),
-    LockRule(
-        name="compiler-cuda",
-        says="nvcc is of the CUDA that the frameworks load",
-        fact=documented("NVIDIA, CUDA Compatibility", "2026-11-20"),
-        ask=_compiler_matches,
-    ),
+    *(rule for component in COMPONENTS for rule in component.lock_rules),
     LockRule(
         name="declared-base",
         says="the row's gcc, CUDA and MPI are those that the base and the wheels have",

@@ -135,8 +135,3 @@ def strongest(clashes: Iterable[Clash]) -> Clash | None:
     if not found:
         return None
     return max(found, key=lambda clash: WEAKEST_FIRST.index(clash.fact.how) if clash.fact else 1)
-
-
-def covers(declared: str | None, found: str) -> bool:
-    """Whether a declared version, which may leave parts out, names the found one: 5.0 covers 5.0.7."""
-    return declared is None or found == declared or found.startswith(declared + ".")

@@ -8,17 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stackwright.core.components import frameworks
+from stackwright.core.components.component import Place
+from stackwright.core.components.shared import headers, libraries
+from stackwright.core.components.table import COMPONENTS, rules
 from stackwright.core.model.row import Cell
-from stackwright.core.rules import bases, code, compilers, known, release
+from stackwright.core.rules import bases, compilers
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, Said, weigh
 
+OF_RELEASE = rules(Place.RELEASE, libraries.RULES)
+"""About what this release cannot build, though somebody could write what it takes."""
+
 CELL_RULES: tuple[CellRule, ...] = (
-    *frameworks.RULES, *compilers.RULES, *code.RULES, *frameworks.LATER, known.NCCL_FLOOR, *bases.RULES,
-    *release.RULES, *known.RULES,
-)  # fmt: skip
+    *rules(Place.INDEX),
+    *compilers.RULES,
+    *headers.RULES,
+    *rules(Place.GPU_CODE),
+    *rules(Place.COMPILED, libraries.RULES),
+    libraries.NCCL_FLOOR,
+    *bases.RULES,
+    *OF_RELEASE,
+    *rules(Place.RELEASED, libraries.RULES),
+)
+EVERYWHERE = frozenset(name for component in COMPONENTS for name in component.everywhere)
+"""Names of rules about this release that hold with another base or package as well."""
 NAMES = tuple(rule.name for rules in (CELL_RULES, LOCK_RULES, EXTRA_RULES) for rule in rules)
 """Of all rules, as --allow knows them."""
 

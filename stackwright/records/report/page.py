@@ -15,6 +15,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stackwright import __version__
+from stackwright.core.components.table import COMPILED
 from stackwright.core.launch.examples import Recipe, recipes
 from stackwright.core.model.record import Record, Step
 from stackwright.core.model.row import Check, Rejection, Tier
@@ -51,8 +52,9 @@ IDENTITY = ("id", "lock")
 
 TIERS = {
     Tier.STATIC: "Files, packages, user and labels are as declared; nothing secret or left over.",
-    Tier.LINK: "Each framework and each Horovod extension imports; one CUDA, one cuDNN, one NCCL is mapped.",
-    Tier.BUILT: "Each Horovod extension was compiled with the NCCL, MPI and Gloo of the row.",
+    Tier.LINK: f"Each framework and each {COMPILED} extension imports; one CUDA, one cuDNN, one NCCL is "
+    "mapped.",
+    Tier.BUILT: f"Each {COMPILED} extension was compiled with the NCCL, MPI and Gloo of the row.",
     Tier.COLLECTIVE: "Real collectives and training steps over two ranks, by MPI and by Gloo.",
     Tier.GPU: "NCCL on the device, and kernels for the architectures of the row.",
 }

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stackwright.core.components.table import COMMUNICATION, COMPONENTS, MODULES
 from stackwright.core.facts.build_failures import cause_named
 from stackwright.core.model.record import Record, Status
-from stackwright.core.model.row import FRAMEWORKS, Check, Outcome, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Tier, Verdict
 from stackwright.records.definition_builds import Native
 
 WORLDS = ("docker", "sif")
@@ -20,14 +21,13 @@ NATIVE = "def"
 
 LABELS = {
     "cuda": "CUDA", "cuda_runtime": "CUDA runtime", "cudnn": "cuDNN", "flavour": "Flavour", "gcc": "GCC",
-    "gpu_arch": "GPU arch", "horovod": "Horovod", "keras": "Keras", "mpi.flavour": "MPI flavour",
-    "mpi.version": "MPI version", "mxnet": "MXNet", "nccl": "NCCL", "os": "OS",
-    "patches": "Patches", "provider": "Base provider", "python": "Python",
-    "tensorflow": "TensorFlow", "torch": "PyTorch",
+    "gpu_arch": "GPU arch", "mpi.flavour": "MPI flavour", "mpi.version": "MPI version", "nccl": "NCCL",
+    "os": "OS", "patches": "Patches", "provider": "Base provider", "python": "Python",
+    **{one.name: one.title for one in COMPONENTS},
 }  # fmt: skip
 """How people write the names of a row's fields; a name that is not here is shown as it is."""
 
-KEY_VERSIONS = (*FRAMEWORKS, "horovod", "cuda", "nccl")
+KEY_VERSIONS = (*(one.name for one in (*MODULES, *COMMUNICATION)), "cuda", "nccl")
 
 
 class State(StrEnum):

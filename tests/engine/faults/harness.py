@@ -104,7 +104,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
         nccl_code=22105,
         gcc=upstream(installed[gcc]),
         mpi=Mpi(flavour="openmpi", version="5.0.7"),
-        horovod=HOROVOD[0],
+        communication=(("horovod", HOROVOD[0]),),
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour="runtime",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stackwright.core.checks.judge import RULES
-from stackwright.core.checks.tables import attack
+from stackwright.core.components.horovod import attack
 
 FAKE = "/usr/src/fake/build"
 OTHER_GCC = '#!/bin/sh\\ncase $1 in -dump*) echo 12.2.0;; *) exec /usr/bin/gcc "$@";; esac\\n'

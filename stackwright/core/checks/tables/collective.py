@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stackwright.core.checks.check import Facts, Finding, NotAsked, Rule, cause, finding, take
+from stackwright.core.components.table import LAUNCHERS as LAUNCHED
+from stackwright.core.components.table import of
 from stackwright.core.model.row import Stack, Tier
 
 LAUNCHERS = ("mpi", "gloo")
@@ -18,10 +21,13 @@ FALL = 0.5
 Rank = Mapping[str, Any]
 
 
-def runs(stack: Stack) -> Iterator[str]:
-    """What the probe ran: "torch/mpi", "torch/gloo", … Keras trains through TensorFlow's extension."""
-    keras = ("keras",) if {"keras", "tensorflow"} <= set(stack.modules) else ()
-    return (f"{name}/{launcher}" for name in (*stack.extensions, *keras) for launcher in LAUNCHERS)
+def runs(stack: Stack) -> tuple[str, ...]:
+    """What the probe ran: "torch/mpi", "torch/gloo", …"""
+    return tuple(run for layer in of(stack.communication) for run in layer.runs(stack))
+
+
+def any_run(stack: Stack) -> bool:
+    return bool(runs(stack))
 
 
 def _ranks(facts: Facts, run: str) -> list[Rank]:
@@ -88,7 +94,7 @@ def world(stack: Stack, facts: Facts) -> Finding:
         ]
     if not answered:
         raise NotAsked("no rank left a result")
-    return finding(problems, f"{RANKS} ranks in each of {len(tuple(runs(stack)))} runs")
+    return finding(problems, f"{RANKS} ranks in each of {len(runs(stack))} runs")
 
 
 def controller(stack: Stack, facts: Facts) -> Finding:
@@ -156,9 +162,9 @@ def learns(ranks: Sequence[Rank]) -> Iterator[str]:
 
 C = Tier.COLLECTIVE
 READY = ("link.import", "declared.mpi")
-RULES = (
+OF_RUNS = (
     Rule(id="collective.run", tier=C, judge=ended, needs=(*READY, "collective.world"),
-         why="Two ranks start, work and end, by mpirun and by horovodrun with Gloo."),
+         why=f"Two ranks start, work and end, by {' and by '.join(('mpirun', *LAUNCHED))} with Gloo."),
     Rule(id="collective.world", tier=C, judge=world, needs=READY,
          why="Both ranks belong to one world; a wrong PMI starts N worlds of one rank and says nothing."),
     Rule(id="collective.controller", tier=C, judge=controller, needs=("collective.run",),
@@ -174,3 +180,5 @@ RULES = (
     Rule(id="collective.training-learns", tier=C, judge=each_run(learns), needs=("collective.run",),
          why="The loss falls, so the averaged gradients arrive in the optimizer."),
 )  # fmt: skip
+
+RULES = tuple(replace(rule, applies=any_run) for rule in OF_RUNS)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, same, take
+from stackwright.core.components.component import Component
+from stackwright.core.components.table import COMMUNICATION, COMPILERS, COMPONENTS, has
 from stackwright.core.model.row import Stack, Tier
-from stackwright.core.rules.rule import covers
-from stackwright.core.versions import upstream
+from stackwright.core.versions import covers, upstream
 
-UNLOCKED = frozenset({"horovod", "pip"})
-"""In the image, and need not be in the lock: Horovod is compiled here, pip comes with the venv."""
+UNLOCKED = frozenset({"pip", *(one.package for one in COMPONENTS if not one.locked)})
+"""In the image, and need not be in the lock: it is built here, or comes with the venv."""
 
 
 def normal(name: str) -> str:
@@ -50,11 +52,17 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
     return same(flavour, stack.mpi.version, version[1] if version else None)
 
 
-def horovod(stack: Stack, facts: Facts) -> Finding:
-    seen = take(facts, "system", "python_packages").get("horovod")
-    if seen == stack.horovod:
-        return finding((), f"Horovod {seen}")
-    return finding([f"the row declares Horovod {stack.horovod}, the image has {seen or 'none'}"])
+def layer(component: Component) -> Callable[[Stack, Facts], Finding]:
+    """A communication layer of the row."""
+
+    def judge(stack: Stack, facts: Facts) -> Finding:
+        seen = take(facts, "system", "python_packages").get(component.package)
+        declared = dict(stack.communication)[component.name]
+        if seen == declared:
+            return finding((), f"{component.title} {seen}")
+        return finding([f"the row declares {component.title} {declared}, the image has {seen or 'none'}"])
+
+    return judge
 
 
 def packages(stack: Stack, facts: Facts) -> Finding:
@@ -98,11 +106,14 @@ RULES = (
     Rule(id="declared.python", tier=S, judge=python,
          why="Python is the row's: an extension fits one minor release."),
     Rule(id="declared.gcc", tier=S, judge=gcc, needs=("static.compiler",),
-         why="The compilers are the row's: torch.compile builds with them."),
+         why=f"The compilers are the row's: {COMPILERS} builds with them."),
     Rule(id="declared.mpi", tier=S, judge=mpi,
          why="mpirun is of the row's MPI, in the row's version: two nodes must run the same."),
-    Rule(id="declared.horovod", tier=S, judge=horovod,
-         why="Horovod is the row's, and not one that came with another package."),
+    *(
+        Rule(id=f"declared.{one.name}", tier=S, judge=layer(one), applies=has(one),
+             why=f"{one.title} is the row's, and not one that came with another package.")
+        for one in COMMUNICATION
+    ),
     Rule(id="declared.packages", tier=S, judge=packages,
          why="The Python packages are those of the lock, in its versions, and no others."),
     Rule(id="declared.distribution", tier=S, judge=distribution,

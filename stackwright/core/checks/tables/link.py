@@ -15,23 +15,28 @@ from stackwright.core.checks.check import (
     same_release,
     take,
 )
+from stackwright.core.components.table import (
+    COMPILED,
+    COMPILERS,
+    FRAMEWORKS,
+    any_compiled,
+    extensions,
+    imported,
+    of,
+)
 from stackwright.core.model.row import Stack, Tier
 
 DRIVER = "libcuda.so.1"
 """Not in an image: the driver's own is given to the container when it starts."""
 MPI_LIBRARY = {"openmpi": "libmpi", "mpich": "libmpich"}
+HAND_ON_CUDA = tuple(one.hands_on_cuda for one in FRAMEWORKS if one.hands_on_cuda)
 VENV = "/opt/stack"
 OF_DISTRIBUTION = "/usr/lib/"
 """Where the distribution's packages have libraries. /usr/local/lib comes before it on the loader's path."""
 
 
-def modules(stack: Stack) -> tuple[str, ...]:
-    """What is imported, each in a fresh process."""
-    return (*stack.modules, *(f"horovod.{name}" for name in stack.extensions))
-
-
 def _mapped(stack: Stack, facts: Facts, library: str) -> dict[str, list[str]]:
-    return {name: _maps(facts, name).get(library, []) for name in modules(stack)}
+    return {name: _maps(facts, name).get(library, []) for name in imported(stack)}
 
 
 def _maps(facts: Facts, module: str) -> Mapping[str, list[str]]:
@@ -46,27 +51,28 @@ def _libraries(stack: Stack, facts: Facts) -> dict[str, Mapping[str, Any]]:
 
 
 def _extensions(stack: Stack, facts: Facts) -> dict[str, Mapping[str, Any]]:
-    """The shared object of each Horovod extension, by extension."""
+    """The shared object of each compiled extension, by framework."""
     found: dict[str, Mapping[str, Any]] = {}
-    for name in stack.extensions:
-        every = [one for one in _libraries(stack, facts).values() if one.get("module") == f"horovod.{name}"]
+    for name, module in extensions(stack):
+        every = [one for one in _libraries(stack, facts).values() if one.get("module") == module]
         if not every:
-            raise MissingFact(f"horovod.{name} has no shared object")
+            raise MissingFact(f"{module} has no shared object")
         found[name] = every[0]
     return found
 
 
 def imports(stack: Stack, facts: Facts) -> Finding:
-    errors = {name: _import_error(facts, name) for name in modules(stack)}
+    compiled = {module for _, module in extensions(stack)}
+    errors = {name: _import_error(facts, name, name in compiled) for name in imported(stack)}
     lent = [name for name in errors if take(facts, "link", "modules", name).get("driver_lent")]
     note = f"; a driver that knows no device was lent to {listed(lent)}" if lent else ""
     return finding((f"{name}: {error}" for name, error in errors.items() if error), listed(errors) + note)
 
 
-def _import_error(facts: Facts, module: str) -> str | None:
-    """Horovod imports without its extension and says nothing: the extension has to be there and to load."""
+def _import_error(facts: Facts, module: str, compiled: bool) -> str | None:
+    """A package can import without its extension and say nothing: that has to be there and to load."""
     error: str | None = take(facts, "link", "modules", module, "error")
-    if error is None and module.startswith("horovod."):
+    if error is None and compiled:
         lost = take(facts, "link", "modules", module, "extension", "error")
         return f"its extension does not load: {lost}" if lost else None
     return error
@@ -76,7 +82,7 @@ def origin(stack: Stack, facts: Facts) -> Finding:
     """A second copy that is found first: on PYTHONPATH, by a .pth file, in the user's own folder."""
     minor = ".".join(stack.python.split(".")[:2])
     folder = f"{VENV}/lib/python{minor}/site-packages/"
-    files = {name: str(take(facts, "link", "modules", name, "file")) for name in modules(stack)}
+    files = {name: str(take(facts, "link", "modules", name, "file")) for name in imported(stack)}
     return finding(
         (f"{name} is imported from {path}" for name, path in files.items() if not path.startswith(folder)),
         folder,
@@ -114,23 +120,23 @@ def shared(stack: Stack, facts: Facts) -> Finding:
     An extension that says itself that it was built without one of them has nothing to call. TensorFlow's
     own library exports the calls of the CUDA runtime and hands them on to the libcudart that it loads.
     """
-    problems = []
+    problems, module_of = [], dict(extensions(stack))
     for name, one in _extensions(stack, facts).items():
         answers = facts.get("built", {}).get(name, {})
         for what, library, symbol in (("nccl", "libnccl.", "nccl"), ("cuda", "libcudart.", "cuda")):
             if answers.get(f"{what}_built") == 0:
                 continue
             outside = any(entry.startswith(symbol) for entry in one["undefined"])
-            sources = (library, "libtensorflow_") if what == "cuda" else (library,)
+            sources = (library, *HAND_ON_CUDA) if what == "cuda" else (library,)
             linked = any(entry.startswith(sources) for entry in one["needed"])
             if not outside or not linked:
-                problems.append(f"horovod.{name} does not call into a shared {library}so")
+                problems.append(f"{module_of[name]} does not call into a shared {library}so")
     return finding(problems)
 
 
 def compiles(stack: Stack, facts: Facts) -> Finding:
-    """Of PyTorch: others of the frameworks bring the compiler that they use at run time."""
-    if "torch" not in stack.modules:
+    """Most frameworks bring the compiler that they use at run time."""
+    if not any(one.compiles for one in of(stack.frameworks)):
         return finding((), f"{listed(stack.modules)} compile nothing with the image's gcc")
     found = take(facts, "compile")
     if found.get("absent"):
@@ -141,7 +147,7 @@ def compiles(stack: Stack, facts: Facts) -> Finding:
 
 
 def abi(stack: Stack, facts: Facts) -> Finding:
-    problems, seen = [], []
+    problems, seen, module_of = [], [], dict(extensions(stack))
     for name, one in _extensions(stack, facts).items():
         new = take(facts, "link", "modules", name).get("cxx11_abi")
         if new is None:
@@ -150,7 +156,7 @@ def abi(stack: Stack, facts: Facts) -> Finding:
         seen.append(f"{name} {'new' if new else 'old'}")
         if one[wrong] or not one[right]:
             problems.append(
-                f"{name} has the {'new' if new else 'old'} C++ ABI, and horovod.{name} asks for "
+                f"{name} has the {'new' if new else 'old'} C++ ABI, and {module_of[name]} asks for "
                 f"{one['new_abi']} symbols of the new and {one['old_abi']} of the old one"
             )
     return finding(problems, listed(seen))
@@ -161,17 +167,17 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
     wanted = MPI_LIBRARY[stack.mpi.flavour]
     problems: list[str] = []
     seen: set[str] = set()
-    for name in stack.extensions:
-        found = _maps(facts, f"horovod.{name}")
+    for _, module in extensions(stack):
+        found = _maps(facts, module)
         maps = [library for library in MPI_LIBRARY.values() if library in found]
         if maps and maps != [wanted]:
-            problems.append(f"horovod.{name} maps {' and '.join(maps)}, the row's MPI is {wanted}")
+            problems.append(f"{module} maps {' and '.join(maps)}, the row's MPI is {wanted}")
             continue
         files = found.get(wanted, [])
         foreign = [path for path in files if not path.startswith(OF_DISTRIBUTION)]
-        problems += [f"horovod.{name} maps {path}, which is not mpirun's" for path in foreign]
+        problems += [f"{module} maps {path}, which is not mpirun's" for path in foreign]
         if len(files) > 1 and not foreign:
-            problems.append(f"horovod.{name} maps {' and '.join(files)}")
+            problems.append(f"{module} maps {' and '.join(files)}")
         seen.update(files)
     return finding(problems, listed(sorted(seen)) or wanted)
 
@@ -180,7 +186,7 @@ def leftover(stack: Stack, facts: Facts) -> Finding:
     """A second copy that nothing loads yet; one that is loaded is the business of the checks above."""
     if stack.flavour == "devel":
         return finding((), "a devel image ships the toolkit")
-    used = {path for name in modules(stack) for paths in _maps(facts, name).values() for path in paths}
+    used = {path for name in imported(stack) for paths in _maps(facts, name).values() for path in paths}
     extra = [path for path in take(facts, "files", "cuda_libraries") if path not in used]
     return finding(f"{path} is loaded by nothing" for path in extra)
 
@@ -196,12 +202,12 @@ def stub(stack: Stack, facts: Facts) -> Finding:
 
 
 def architectures(stack: Stack, facts: Facts) -> Finding:
-    problems, seen = [], []
+    problems, seen, module_of = [], [], dict(extensions(stack))
     for name, one in _extensions(stack, facts).items():
         missing = [arch for arch in stack.gpu_arch if arch not in one["kernels"]["sm"]]
-        seen.append(f"horovod.{name}: {' '.join(one['kernels']['sm'])}")
+        seen.append(f"{module_of[name]}: {' '.join(one['kernels']['sm'])}")
         if missing:
-            problems.append(f"horovod.{name} has no kernels for {listed(missing)}, only for {seen[-1]}")
+            problems.append(f"{module_of[name]} has no kernels for {listed(missing)}, only for {seen[-1]}")
     return finding(problems, "; ".join(seen))
 
 
@@ -224,7 +230,7 @@ RULES = (
     Rule(id="link.unresolved", tier=L, judge=unresolved,
          why="Every library that a shared object needs is in the image, but for the driver's."),
     Rule(id="link.import", tier=L, judge=imports, needs=("link.unresolved",),
-         why="Each framework and each Horovod extension can be imported on its own."),
+         why=f"Each framework and each {COMPILED} extension can be imported on its own."),
     Rule(id="link.origin", tier=L, judge=origin, needs=("link.import",),
          why="A second copy of a module that is found before the row's is what trainings run with."),
     Rule(id="link.one-nccl", tier=L, judge=only_one("libnccl"), needs=IMPORTED,
@@ -233,20 +239,20 @@ RULES = (
          why="Two CUDA runtimes in one image do not share streams, and the second may not fit the driver."),
     Rule(id="link.one-cudnn", tier=L, judge=only_one("libcudnn"), needs=IMPORTED,
          why="Two cuDNN libraries mix up their parts, which are loaded by name at run time."),
-    Rule(id="link.shared", tier=L, judge=shared, needs=IMPORTED,
+    Rule(id="link.shared", tier=L, judge=shared, applies=any_compiled, needs=IMPORTED,
          why="NCCL or the CUDA runtime linked into an extension is a second copy that no list shows."),
-    Rule(id="link.cxx-abi", tier=L, judge=abi, needs=IMPORTED,
+    Rule(id="link.cxx-abi", tier=L, judge=abi, applies=any_compiled, needs=IMPORTED,
          why="Strings of the old and of the new C++ ABI do not fit together and corrupt memory."),
-    Rule(id="link.mpi", tier=L, judge=mpi, needs=IMPORTED,
+    Rule(id="link.mpi", tier=L, judge=mpi, applies=any_compiled, needs=IMPORTED,
          why="The extension loads the MPI that mpirun belongs to; another starts N times rank 0 of 1."),
     Rule(id="link.leftover-cuda", tier=L, judge=leftover, needs=OURS,
          why="A second NCCL, CUDA runtime or cuDNN that nothing loads waits for a changed search path."),
     Rule(id="link.stub-path", tier=L, judge=stub,
          why="A library that searches a folder of stubs finds the stub libcuda before the driver's."),
     Rule(id="link.compile", tier=L, judge=compiles, needs=("static.compiler", *IMPORTED),
-         why="torch.compile makes C++ and compiles it at run time; a part of gcc that is gone fails there."),
-    Rule(id="declared.gpu-arch", tier=L, judge=architectures, needs=("link.import",),
-         why="Horovod's own kernels exist for each GPU architecture of the row."),
+         why=f"{COMPILERS} makes C++ and compiles it at run time; a part of gcc that is gone fails there."),
+    Rule(id="declared.gpu-arch", tier=L, judge=architectures, applies=any_compiled, needs=("link.import",),
+         why=f"{COMPILED}'s own kernels exist for each GPU architecture of the row."),
     Rule(id="declared.frameworks", tier=L, judge=frameworks, needs=IMPORTED,
          why="Each framework that is imported has the version that the row declares."),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from stackwright.core.checks.check import (
     same,
     take,
 )
+from stackwright.core.components.table import COMPILERS, LAUNCHERS
 from stackwright.core.facts import distributions
 from stackwright.core.launch.fit import image as images
 from stackwright.core.model.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
@@ -276,11 +277,11 @@ RULES = (
     Rule(id="static.init", tier=S, judge=init,
          why="Without an init the processes that a training leaves behind are never reaped."),
     Rule(id="static.ssh", tier=S, judge=ssh, needs=("static.user",),
-         why="mpirun and horovodrun reach other nodes by OpenSSH."),
+         why=f"{' and '.join(('mpirun', *LAUNCHERS))} reach other nodes by OpenSSH."),
     Rule(id="static.rdma", tier=S, judge=rdma,
          why="Without the user-space libraries of RDMA, NCCL falls back to TCP and says nothing."),
     Rule(id="static.compiler", tier=S, judge=compiler,
-         why="torch.compile and Triton compile at run time and need gcc, g++ and Python's headers."),
+         why=f"{COMPILERS} and Triton compile at run time and need gcc, g++ and Python's headers."),
     Rule(id="static.nvcc", tier=S, judge=nvcc,
          why="A runtime image ships no CUDA compiler (5 GB), a devel image ships the row's."),
     Rule(id="static.oci-labels", tier=S, judge=oci_labels,

@@ -29,9 +29,9 @@ from packageurl import PackageURL
 
 from stackwright import __version__
 from stackwright.core.checks.observed import Facts, dig
+from stackwright.core.components.table import COMPONENTS, PATCHED
 from stackwright.core.errors import AttestError
 from stackwright.core.model.record import Record
-from stackwright.core.resolve.resolve import PACKAGE_OF
 
 NVIDIA_LIBRARIES = {
     "cuda_runtime": ("cudart", "cuda-runtime"),
@@ -40,9 +40,8 @@ NVIDIA_LIBRARIES = {
 }
 """Field of a record -> the library in the facts, and its component's name: what Horovod really loads."""
 
-FRAMEWORKS = ("torch", "tensorflow", "mxnet", "keras", "horovod")
-PATCHES = "patches/horovod/"
-_PATCH_FILE = re.compile(r"horovod/patches/\d+-(?P<name>.+)")
+PATCHES = f"patches/{PATCHED.name}/"
+_PATCH_FILE = re.compile(rf"{PATCHED.name}/patches/\d+-(?P<name>.+)")
 
 
 def bom(record: Record, facts: Facts, *, image: str, patches: Mapping[str, bytes]) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def _package(name: str, version: str, purl: PackageURL, **more: Any) -> Componen
 
 def _python(record: Record, name: str, version: str, patches: Mapping[str, bytes]) -> Component:
     purl = PackageURL("pypi", None, name, version)
-    if name == "horovod":
+    if name == PATCHED.package:
         return _package(name, version, purl, pedigree=_pedigree(record, patches))
     by = OrganizationalEntity(name="NVIDIA") if name.startswith("nvidia-") else None
     return _package(name, version, purl, supplier=by)
@@ -146,15 +145,15 @@ def disagreement(document: Mapping[str, Any], record: Record) -> str:
     """What the document says otherwise than the record, in a line; "" where they agree."""
     found = dict(record.found)
     versions = {field: _versions(document, f"nvidia/{name}") for field, (_, name) in NVIDIA_LIBRARIES.items()}
-    for module in FRAMEWORKS:
-        versions[module] = _versions(document, f"pkg:pypi/{PACKAGE_OF.get(module, module)}@")
+    for one in COMPONENTS:
+        versions[one.name] = _versions(document, f"pkg:pypi/{one.package}@")
     for field, seen in versions.items():
         if field in found and found[field] not in seen:
             return f"{field} is {found[field]} in the record, and {', '.join(sorted(seen)) or 'absent'} in it"
     patches = {url.removeprefix(PATCHES) for url in _patch_urls(document)}
     listed = " ".join(sorted(patches)) or "none"
     if "patches" in found and patches != set(found["patches"].split()):
-        return f"Horovod's patches are {found['patches']} in the record, and {listed} in it"
+        return f"{PATCHED.title}'s patches are {found['patches']} in the record, and {listed} in it"
     return ""
 
 

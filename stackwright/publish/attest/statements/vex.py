@@ -15,15 +15,16 @@ from packageurl import PackageURL
 
 from stackwright import __version__
 from stackwright.core.checks.observed import dig
+from stackwright.core.components.shared.vulnerability import Status, Vulnerability
+from stackwright.core.components.table import KNOWN, PATCHED
 from stackwright.core.errors import AttestError
-from stackwright.core.facts.vulnerabilities import KNOWN, Status, Vulnerability
 from stackwright.core.model.record import Record
 from stackwright.publish.attest.statements.provenance import judged
 
 CONTEXT = "https://openvex.dev/ns/v0.2.0"
 ACTION = (
     "Do not use this image where others can reach its network. "
-    "Build the row again: the patches of this Horovod fix it."
+    f"Build the row again: the patches of this {PATCHED.title} fix it."
 )
 
 
@@ -61,11 +62,11 @@ def _statement(
 
 
 def _product(record: Record, image: str) -> dict[str, Any]:
-    horovod = _purl(PackageURL("pypi", None, "horovod", dict(record.found).get("horovod")))
+    patched = _purl(PackageURL("pypi", None, PATCHED.package, dict(record.found).get(PATCHED.name)))
     return {
         **_purl(PackageURL("oci", None, record.row, image)),
         "hashes": {"sha-256": image.removeprefix("sha256:")},
-        "subcomponents": [horovod],
+        "subcomponents": [patched],
     }
 
 
@@ -82,7 +83,7 @@ def _notes(one: Vulnerability, record: Record, patches: Mapping[str, bytes]) -> 
     outcomes = {check.id: check.outcome for check in judged(record).checks}
     checks = [f"{name} {outcomes.get(name, 'not run')}" for name in one.checks]
     return (
-        f"Patches of Horovod in this image: {', '.join(named) or 'none'}. "
+        f"Patches of {PATCHED.title} in this image: {', '.join(named) or 'none'}. "
         f"Attacks on its servers inside this image: {', '.join(checks)}."
     )
 

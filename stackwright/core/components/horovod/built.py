@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, numbers, per_extension, take
+from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, numbers, take
+from stackwright.core.components.horovod.build import NAMES, extensions
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Stack, Tier
 
 LAZY = {"cudnn": ("tensorflow",)}
 """Library -> frameworks that load it when they first use a GPU (tsl/cuda/cudnn_stub.cc)."""
 
-METADATA = {"torch": "pytorch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
-"""Framework -> its name in Horovod's metadata.json."""
+
+def per_extension(stack: Stack, facts: Facts, *path: str) -> dict[str, Any]:
+    """A fact of the probe ``built`` for each extension of the row."""
+    return {name: take(facts, "built", name, *path) for name in extensions(stack)}
 
 
 def with_(what: str, question: str) -> Callable[[Stack, Facts], Finding]:
@@ -43,12 +47,12 @@ def nccl(stack: Stack, facts: Facts) -> Finding:
 def against(stack: Stack, facts: Facts) -> Finding:
     """Horovod checks this itself, but only after an import has failed for another reason."""
     problems, seen = [], []
-    for name in stack.extensions:
-        compiled = (take(facts, "built", name, "metadata") or {}).get(METADATA[name])
+    for name in extensions(stack):
+        compiled = (take(facts, "built", name, "metadata") or {}).get(NAMES[name])
         present = take(facts, "link", "modules", name).get("version")
         seen.append(f"{name} {compiled}")
         if not compiled:
-            problems.append(f"Horovod's metadata.json does not name {METADATA[name]}")
+            problems.append(f"Horovod's metadata.json does not name {NAMES[name]}")
         elif present is not None and compiled.partition("+")[0] != present.partition("+")[0]:
             problems.append(f"horovod.{name} was compiled against {compiled}, the image has {present}")
     return finding(problems, listed(seen))

@@ -5,12 +5,11 @@ A condition maps a value of the row to a PEP 440 specifier, as in patches/horovo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from stackwright.core.components.component import Advice
+from stackwright.core.facts.provenance import documented, read
 
-from packaging.specifiers import SpecifierSet
-
-from stackwright.core.facts.provenance import Provenance, documented, read, unchecked
+NEEDS = ("cffi", "cloudpickle", "numpy", "packaging", "psutil", "pyyaml")
+"""What the environment must hold for Horovod to be compiled and imported."""
 
 INSTALL = documented("horovod 0.28.1, docs/install.rst", "2026-11-20")
 
@@ -34,35 +33,6 @@ FLOORS = (
     ("0.16.2", "mxnet", "1.4.1", documented("horovod 0.28.1, docs/install.rst; horovod #884", "2026-11-20")),
 )
 
-STANDARDS = (
-    # framework, from which release, C++ standard of its headers, source
-    ("tensorflow", "2.10", 17, INSTALL),
-    ("torch", "1.5", 14, documented("horovod 0.28.1, horovod/torch/CMakeLists.txt", "2026-11-20")),
-    ("torch", "2.1", 17, documented("horovod master 3a31d933 (#3998)", "2026-11-20")),
-    ("torch", "2.14", 20, documented("pytorch #178150", "2026-11-20")),
-)
-
-COMPILERS = (
-    # C++ standard, lowest gcc, its source, lowest nvcc, its source
-    (14, 5, INSTALL, "9.0", unchecked("CUDA, release notes", "2026-11-20")),
-    (17, 8, INSTALL, "11.0", documented("CMake 95700be5", "2026-11-20")),
-    (20, 11, read("headers of torch 2.14.1 and 2.15.0, compiled by gcc 10 and 11: __cplusplus", "2026-11-22"),
-     "12.0", documented("nlohmann/json #5248", "2026-11-20")),
-)  # fmt: skip
-
-OLDEST_GCC = (
-    # framework, from which release, lowest gcc that its headers accept, source
-    (
-        "torch",
-        "2.2",
-        9,
-        read("c10/util/C++17.h of the wheels of 2.2 to 2.11: #error below gcc 9", "2026-11-22"),
-    ),
-)
-
-GCC_7 = unchecked("TensorFlow's headers of 2.10 to 2.12, compiled by gcc 7 as C++17: not tried", "2026-11-22")
-"""Horovod's documents ask for gcc 8. gcc 7 knows most of C++17, and these headers may need no more."""
-
 GPU_STREAM = "AsGpuStreamValue is gone, and headers of highwayhash and farmhash are needed"
 
 UNPATCHED = (
@@ -74,22 +44,6 @@ UNPATCHED = (
         documented("conda-forge/horovod-feedstock, tf21_gpu_stream.patch", "2026-11-20"),
     ),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """What a row that fits must do, or know. ``when`` is empty where it always holds."""
-
-    when: tuple[tuple[str, str], ...]
-    then: str
-    fact: Provenance
-
-    @property
-    def source(self) -> str:
-        return self.fact.source
-
-    def applies(self, values: Mapping[str, str]) -> bool:
-        return all(name in values and SpecifierSet(spec).contains(values[name]) for name, spec in self.when)
 
 
 def _advice(then: str, source: str, **when: str) -> Advice:

@@ -1,0 +1,111 @@
+"""All components, which is all that the rest of Stackwright knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from stackwright.core.components import keras, mxnet, tensorflow, torch
+from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
+from stackwright.core.components.horovod import component as horovod
+from stackwright.core.facts.distributions import as_numbers
+from stackwright.core.model.row import Cell, Stack
+from stackwright.core.rules.rule import CellRule
+
+COMPONENTS: tuple[Component, ...] = (
+    torch.TORCH,
+    tensorflow.TENSORFLOW,
+    mxnet.MXNET,
+    keras.KERAS,
+    horovod.HOROVOD,
+)
+"""In the order in which they are shown."""
+
+PATCHED = next(one for one in COMPONENTS if one.patched)
+"""The component whose source is changed for an image."""
+KNOWN = tuple(known for one in COMPONENTS for known in one.vulnerabilities)
+"""Published vulnerabilities."""
+FILES = tuple(path for one in COMPONENTS if one.build for path in one.build.files)
+TEMPLATES = tuple(template for one in COMPONENTS if one.build for template in one.build.templates)
+ADVICE = tuple(advice for one in COMPONENTS for advice in one.advice)
+BY_NAME = {one.name: one for one in COMPONENTS}
+
+
+def of_kind(*kinds: Kind) -> tuple[Component, ...]:
+    return tuple(one for kind in kinds for one in COMPONENTS if one.kind is kind)
+
+
+FRAMEWORKS = of_kind(Kind.FRAMEWORK)
+COMMUNICATION = of_kind(Kind.COMMUNICATION)
+MODULES = tuple(one for one in COMPONENTS if one.kind is not Kind.COMMUNICATION)
+"""What a row trains with."""
+
+
+LAYERS = " and ".join(one.title for one in COMMUNICATION)
+COMPILED = " and ".join(one.title for one in COMMUNICATION if one.source)
+COMPILERS = " and ".join(one.compiles for one in COMPONENTS if one.compiles)
+LAUNCHERS = tuple(name for one in COMMUNICATION for name, _ in one.launchers)
+"""For sentences: of all layers, of those that are compiled, what compiles at run time, what starts ranks."""
+
+
+def of(versions: Iterable[tuple[str, str]]) -> tuple[Component, ...]:
+    """The components of a stack's frameworks, or of its communication layers."""
+    return tuple(BY_NAME[name] for name, _ in versions)
+
+
+def extensions(stack: Stack) -> tuple[tuple[str, str], ...]:
+    """Each framework that a communication layer of the stack was compiled for, and the module of that."""
+    return tuple(
+        (framework.name, f"{layer.name}.{framework.name}")
+        for layer in of(stack.communication)
+        for framework in of(stack.frameworks)
+        if layer.name in dict(framework.called)
+    )
+
+
+def has(component: Component) -> Callable[[Stack], bool]:
+    """Whether a row has a communication layer."""
+    return lambda stack: component.name in dict(stack.communication)
+
+
+def any_compiled(stack: Stack) -> bool:
+    return bool(extensions(stack))
+
+
+def imported(stack: Stack) -> tuple[str, ...]:
+    """Every module that must be there to import."""
+    layers = of(stack.communication)
+    return (
+        *stack.modules,
+        *(module for _, module in extensions(stack)),
+        *(module for layer in layers for module in layer.imports(stack)),
+    )
+
+
+def versions(cell: Cell, components: tuple[Component, ...] = MODULES) -> dict[str, str]:
+    """The versions that a row names, by component."""
+    return {one.name: version for one in components if (version := cell.value(one.name))}
+
+
+FIELDS = (
+    "provider", "os", "python", *(one.name for one in COMMUNICATION), "mpi", "cuda", "cudnn", "nccl", "gcc",
+    *(one.name for one in MODULES), "gpu_arch", "flavour", "test_on_gpu",
+)  # fmt: skip
+"""Of a row, in the order of the notation."""
+
+
+def rules(first: Place, others: tuple[Placed, ...] = ()) -> tuple[CellRule, ...]:
+    """The components' rules of one place, and ``others`` of it, in the order in which they are asked."""
+    every = (*(one for component in COMPONENTS for one in component.rules), *others)
+    placed = [one for one in every if first <= one.at < first + 100]
+    return tuple(one.rule for one in sorted(placed, key=lambda one: one.at))
+
+
+def lowest_limit(cell: Cell, package: str) -> tuple[str, Limit] | None:
+    """The component of the row that sets the lowest limit for a package, and that limit."""
+    limits = [
+        (component.name, limit)
+        for component in reversed(COMPONENTS)
+        for limit in component.limits
+        if limit.package == package and (version := cell.value(component.name)) and limit.holds(version)
+    ]
+    return min(limits, key=lambda one: as_numbers(one[1].below), default=None)

@@ -1,0 +1,61 @@
+"""The files of the project that end up in a context, read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stackwright.core.facts.patches import Series
+
+SHIPPED_MATRIX = "matrix.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """``files`` are those that components compile from, by their path. ``beside`` lies beside a definition
+    file: the probes, what judges them, and the examples. ``matrix`` is the source that a rendered file names.
+    """
+
+    templates: tuple[tuple[str, str], ...]
+    files: tuple[tuple[str, bytes], ...]
+    sshd_script: bytes
+    series: Series
+    beside: tuple[tuple[str, bytes], ...] = ()
+    matrix: str = SHIPPED_MATRIX
+
+    @classmethod
+    def load(
+        cls,
+        root: Path,
+        series: Series,
+        matrix: str = SHIPPED_MATRIX,
+        *,
+        files: Iterable[str] = (),
+        templates: Iterable[tuple[str, str]] = (),
+    ) -> Sources:
+        """``files`` and ``templates`` are those of the components."""
+        beside = [*root.glob("probes/*.py"), *root.glob("examples/*.py"), root / "singularity" / "judge.py"]
+        return cls(
+            templates=(
+                *_templates(root / "dockerfiles", ""),
+                *_templates(root / "singularity", "singularity/"),
+                *_templates(root / "steps", "steps/"),
+                *templates,
+            ),
+            beside=tuple((path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)),
+            files=tuple((path, (root / path).read_bytes()) for path in files),
+            sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
+            series=series,
+            matrix=matrix if re.fullmatch(r"[A-Za-z0-9._-]{1,60}", matrix) else "its matrix",
+        )
+
+    def with_file(self, path: str, content: bytes) -> Sources:
+        """Return the same with another content of one of ``files``."""
+        return replace(self, files=tuple({**dict(self.files), path: content}.items()))
+
+
+def _templates(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.glob("*.j2")):
+        yield prefix + path.name, path.read_text()
