@@ -32,7 +32,7 @@ LIMIT = {
     "collective": 300,
     "gpu": 600,
 }
-"""Seconds."""
+"""Seconds; of a probe that is not here, 300."""
 TAIL = 2000
 """Characters of output that are kept of a probe that failed."""
 
@@ -57,12 +57,16 @@ def run(argv, limit, extra=None):
     return code, text + ("\nno end after %d s" % limit if code == 124 else "")
 
 
+def seconds(name):
+    return LIMIT.get(name, 300)
+
+
 def program(name):
     return [sys.executable, "-B", os.path.join(HERE, name + ".py")]
 
 
 def single(name, target, words, lent):
-    code, text = run([*program(name), target, *words], LIMIT[name], lent)
+    code, text = run([*program(name), target, *words], seconds(name), lent)
     if code == 0 and os.path.exists(target):
         return None
     return {"error": "exit code %d" % code, "output": text[-TAIL:]}
@@ -101,7 +105,7 @@ def ranks(name, launcher, count, extension, lent):
     """Start ``count`` processes of a probe and gather what each rank wrote."""
     prefix, extra = LAUNCHERS[launcher](count)
     with tempfile.TemporaryDirectory() as folder:
-        code, text = run(prefix + program(name) + [folder, extension], LIMIT[name], dict(extra, **lent))
+        code, text = run(prefix + program(name) + [folder, extension], seconds(name), dict(extra, **lent))
         found = []
         for leaf in sorted(os.listdir(folder)):
             with open(os.path.join(folder, leaf)) as handle:

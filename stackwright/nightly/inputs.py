@@ -31,7 +31,11 @@ def inputs(cell: Cell, planned: Planned, sources: Sources) -> tuple[Input, ...]:
         *((Kind.DECLARED, name, text) for name, text in flatten(declared(stack))),
         *_of_lock(stack.lock),
         *((Kind.PATCH, name[3:], files[f"{PATCHES}{name}"]) for name in _patches(files)),
-        (Kind.SOURCE, " ".join(stack.communication[0]), sources.series.sha256),
+        *(
+            (Kind.SOURCE, f"{name} {version}", sources.series.sha256)
+            for name, version in stack.communication
+            if name == PATCHED.name
+        ),
         *((Kind.TEMPLATE, name, digest) for name, digest in _templates(planned, sources)),
         *(
             (Kind.SCRIPT, name, files[name])

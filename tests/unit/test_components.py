@@ -49,6 +49,8 @@ def words(tree: ast.Module) -> Iterator[str]:
                 yield name
             case ast.alias(name=name, asname=other):
                 yield f"{name} {other or ''}"
+            case _:
+                pass
 
 
 def naming(tree: ast.Module) -> list[str]:

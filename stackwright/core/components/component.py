@@ -138,17 +138,19 @@ class Field:
 class Build:
     """How a component is built for an image.
 
-    ``stage`` and ``install`` are templates of a Dockerfile: a stage of its own, and instructions of the last
-    stage. ``steps`` is a template with the same as plain lines, for a definition file. An empty one is
-    left out. ``files`` are paths of the project that it needs, ``templates`` those that are no files.
-    ``context`` are files of the context; ``values`` what the templates may name.
+    ``folder`` is its own in the context. ``stage`` and ``install`` are templates of a Dockerfile: a stage of
+    its own, or empty, and instructions of the last stage. ``steps`` is a template with the macros ``compile``
+    and ``install``: the same as plain lines, for a definition file. ``files`` are paths of the project that
+    it needs, ``templates`` those that are no files. ``context`` are files of the context; ``values`` what the
+    templates may name.
     """
 
+    folder: str
+    install: str
+    steps: str
     context: Callable[[Stack, Sources], dict[str, bytes]]
     values: Callable[[Stack, Sources], dict[str, Any]] = lambda stack, sources: {}
     stage: str = ""
-    install: str = ""
-    steps: str = ""
     files: tuple[str, ...] = ()
     templates: tuple[tuple[str, str], ...] = ()
 

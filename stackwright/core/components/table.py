@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from stackwright.core.components import keras, mxnet, tensorflow, torch
 from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
 from stackwright.core.components.horovod import component as horovod
+from stackwright.core.components.more import added
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.model.row import Cell, Stack
 from stackwright.core.rules.rule import CellRule
@@ -17,6 +18,7 @@ COMPONENTS: tuple[Component, ...] = (
     mxnet.MXNET,
     keras.KERAS,
     horovod.HOROVOD,
+    *added(),
 )
 """In the order in which they are shown."""
 
@@ -41,7 +43,7 @@ MODULES = tuple(one for one in COMPONENTS if one.kind is not Kind.COMMUNICATION)
 
 
 LAYERS = " and ".join(one.title for one in COMMUNICATION)
-COMPILED = " and ".join(one.title for one in COMMUNICATION if one.source)
+COMPILED = " and ".join(one.title for one in COMMUNICATION if one.build and one.build.stage)
 COMPILERS = " and ".join(one.compiles for one in COMPONENTS if one.compiles)
 LAUNCHERS = tuple(name for one in COMMUNICATION for name, _ in one.launchers)
 """For sentences: of all layers, of those that are compiled, what compiles at run time, what starts ranks."""

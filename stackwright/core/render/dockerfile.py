@@ -189,6 +189,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "communication_text": communication_text(stack),
         "extensions": [name for name, _ in extensions(stack)],
         "builds": builds(stack),
+        "compiled_text": _compiled(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
         "labels": labels(stack),
@@ -196,6 +197,12 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "epoch": EPOCH,
         **{name: value for build in builds(stack) for name, value in build.values(stack, sources).items()},
     }
+
+
+def _compiled(stack: Stack) -> str:
+    """The layers that are compiled for the row, in words; extensions of a person's own where none is."""
+    layers = of(stack.communication)
+    return " and ".join(one.title for one in layers if one.build and one.build.stage) or "extensions"
 
 
 def builds(stack: Stack) -> tuple[Build, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES, versions
+from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES, PATCHED, versions
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
 from stackwright.core.model.row import Cell, Lock, Notice, Refused, Rejection, Stack
@@ -128,7 +128,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         gpu_arch=cell.gpu_arch,
         flavour=cell.flavour,
         test_on_gpu=cell.test_on_gpu,
-        patches=tuple(patch.file for patch in series.select(values)),
+        patches=tuple(patch.file for patch in series.select(values) if cell.value(PATCHED.name)),
         lock=lock,
         allowed=tuple(one.rule for one in notices(cell, lock) if one.said == Said.ALLOWED),
     )

@@ -71,6 +71,7 @@ def _patches(stack: Stack, sources: Sources) -> list[bytes]:
 
 
 BUILD = Build(
+    folder="horovod",
     context=_context,
     values=_values,
     stage="horovod.j2",
