@@ -275,7 +275,7 @@ def _used(image: Mapping[str, Any]) -> str:
 
 
 def _is_derived(client: DockerClient, image: str) -> bool:
-    """Whether it was built FROM a row's image, whose labels it has: then it is somebody's own."""
+    """Return whether it was built FROM a row's image, whose labels it has: then it is not the project's."""
     with contextlib.suppress(NotFound):
         lines = [str(line.get("CreatedBy", "")) for line in client.images.get(image).history()]
         return origin.is_derived(reversed(lines))

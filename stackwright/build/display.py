@@ -60,8 +60,8 @@ class Display:
         self.say(f"[{row}] {phase}: {seconds:.1f} s{f', {note}' if note else ''}", style="green")
 
     def event(self, row: str, event: Event) -> None:
-        """A step of the solve; log lines only move the live table. A step that several rows wait for is
-        told once, by the row that tells it first."""
+        """Print a step of the solve; log lines only move the live table. A step that several rows share is
+        printed once, for the first of them."""
         if is_noise(event.step):
             return
         with self.lock:

@@ -27,8 +27,8 @@ class Job:
     ``compression`` is that of its file system.
     ``cache`` is the registry that shares bases and stages with other nodes, ``stages`` what is in it of this
     row. ``one_of_many``: what another node finished is finished, though this one's engine has no image of it.
-    ``image`` is probed in the place of the row's own, if it is not "".
-    ``stop`` is set when a person interrupts, which only the main thread is told.
+    ``image`` is probed instead of the row's image, if it is not "".
+    ``stop`` is set when the user interrupts: only the main thread gets the signal.
     """
 
     project: Project

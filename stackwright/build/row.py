@@ -84,8 +84,8 @@ def standing(project: Project, row: Planned) -> str:
     if known.status is Status.COMPLETE and _judged_by_others(project, known):
         return "probe again: the checks changed"
     if known.status is Status.COMPLETE:
-        return "nothing: unchanged" if known.verdict("sif") else "go on after the build"
-    return f"go on: {known.status} in {known.phase}"
+        return "nothing: unchanged" if known.verdict("sif") else "continue after the build"
+    return f"continue: {known.status} in {known.phase}"
 
 
 def _judged_by_others(project: Project, known: Record) -> bool:

@@ -1,4 +1,4 @@
-"""Several rows at once: each in a thread of its own, every one to its end, whatever happens to another."""
+"""Work on several rows at once, each in its thread; a failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AGAIN = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What became of the rows: a record each, and by row the errors that ended some of them."""
+    """The results of the rows: a record each, and by row the errors that ended some of them."""
 
     records: tuple[Record, ...]
     failed: tuple[tuple[str, StackwrightError], ...] = ()
@@ -96,7 +96,7 @@ def _end(rows: Iterable[Future[Record]], engine: docker.Docker) -> None:
 
 
 def ended(project: Project, plan: Plan, failed: Mapping[str, StackwrightError]) -> Session:
-    """What the records say of the rows, wherever they were worked on."""
+    """Return the records of the rows, wherever they were worked on."""
     rows = [(row.stack.id, row.recipe.key) for row in plan.rows]
     newest = (record.latest(project.records, *row) for row in rows)
     natives = tuple(
@@ -108,7 +108,7 @@ def ended(project: Project, plan: Plan, failed: Mapping[str, StackwrightError]) 
 
 
 def _error(future: Future[Record]) -> StackwrightError | None:
-    """What ended a row. One that stumbles over a defect of ours must not take the others along."""
+    """Return the error that ended a row. A defect of Stackwright must not stop the others."""
     try:
         future.result()
     except StackwrightError as error:

@@ -47,7 +47,7 @@ def build(
 
     ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
     cache's keys; their values are in the environment and not on a command line. ``options``: which builder.
-    ``labels`` are the site's, beside those of the recipe and of its key.
+    ``labels`` are the site's, in addition to those of the recipe and of its key.
     ``stage`` is one to end with instead of the row's image, and the reference to push it as with its cache.
     """
     context = folder / "context"

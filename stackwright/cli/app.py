@@ -40,8 +40,10 @@ PATH = click.Path(path_type=Path)
 NAMED = 5
 """Rows that one error names."""
 
+ALLOW_LESS = "publish ROW even if it has fewer components than the published image"
+
 SITES_KEY = Path()
-"""``--sign`` without a file; this is a folder, and so no key that somebody named."""
+"""``--sign`` without a file. This is a folder, so no user can have named it as a key."""
 
 
 def example(*lines: str) -> str:
@@ -109,7 +111,7 @@ def allow_option(command: Callable[..., None]) -> Callable[..., None]:
     """Rules whose documented facts must not refuse a row; kept in the App, because every plan needs them."""
     return click.option(
         "--allow", multiple=True, metavar="RULE", expose_value=False, callback=_allow,
-        help="go on where RULE refuses by a documented fact; the image keeps the rule's name",
+        help="continue where RULE refuses by a documented fact; the image keeps the rule's name",
     )(command)  # fmt: skip
 
 

@@ -250,7 +250,7 @@ def build_command() -> None:
 def probe_command() -> None:
     """Prove images from inside, building first what is not there.
 
-    With --image: an image that somebody built FROM a row's image, by the checks of that row. It has the
+    With --image: an image that was built FROM a row's image, by the checks of that row. It has the
     labels of the row's image, and is reported as derived from it.
     """
 
@@ -310,7 +310,7 @@ def doctor_command(app: App, rows: Words, where: Words, cluster: bool, form: str
     """Say what is there, what is missing and what to do: engine, apptainer, GPU, disk, mirror, CA.
 
     With --cluster: Slurm, its PMI, MPI, fabric, driver and Apptainer of the cluster that this is the login
-    node of, beside what the rows have.
+    node of, compared with what the rows have.
     """
     from stackwright.build import doctor
     from stackwright.cli import tables
@@ -399,7 +399,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted; what was finished is kept, the next run goes on from there", EXIT_INTERRUPTED)
+        _fail("interrupted; what was finished is kept, the next run continues from there", EXIT_INTERRUPTED)
     except Exception as defect:  # nobody should see a traceback
         _fail(str(internal_error(defect)), InternalError.exit_code)
     sys.exit(0)

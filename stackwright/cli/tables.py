@@ -131,10 +131,10 @@ def _fact(said: Rejection | Notice) -> Provenance:
 
 
 def _allowable(rejection: Rejection) -> tuple[tuple[str, str], ...]:
-    """How to go on where a document alone speaks against a row."""
+    """How to continue where only a documented fact speaks against a row."""
     if rejection.verdict is not Refused.BY_RULE or rejection.how != How.DOCUMENTED:
         return ()
-    return (("or", f"--allow {rejection.rule}: goes on all the same, though nobody tried it here"),)
+    return (("or", f"--allow {rejection.rule}: builds the row anyway; it is untested"),)
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
@@ -176,7 +176,7 @@ COLOURS = {"can work": "green", "is not known to work": "yellow", "cannot work":
 
 CONSEQUENCE: Mapping[Said, Callable[[Asked], str]] = {
     Said.REFUSES: lambda one: (
-        f"next: --allow {one.rule} goes on all the same: nobody tried it here"
+        f"next: --allow {one.rule} builds the row anyway; it is untested"
         if one.fact.how is How.DOCUMENTED
         else "this is final: it was read from the primary source"
     ),

@@ -145,7 +145,7 @@ class Apptainer:
     ) -> Completed:
         """``apptainer build``. ``folders`` are those that the source lies in; a failure is an error.
 
-        What has failed is told by the exit code alone: an older file may lie at ``target``.
+        Only the exit code shows a failure: an older file may be at ``target``.
         """
         words = ("build", "--force", *squashfs_arguments(compression), *args)
         seen = (target.resolve().parent, *folders)

@@ -27,7 +27,7 @@ class BuildGpu:
 
     @property
     def run_flag(self) -> str:
-        """What stands between ``RUN`` and the command, with its space."""
+        """The options between ``RUN`` and the command, with their space."""
         return f"--device={ALL} " if self.way is Way.CDI else ""
 
     @property

@@ -122,7 +122,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A container to be: what ``docker run`` would be told. ``shm`` is in bytes (None: 64 MiB)."""
+    """A container to be: the options of ``docker run``. ``shm`` is in bytes (None: 64 MiB)."""
 
     image: str
     argv: tuple[str, ...] = ()
@@ -303,7 +303,7 @@ def end_own(docker: Docker) -> None:
 
 
 def remove_users(docker: Docker, folder: Path) -> None:
-    """Remove our containers that have this folder: those of a process that was killed go on writing there."""
+    """Remove our containers that have this folder: those of a killed process continue to write there."""
     filters: dict[str, Any] = {"label": MADE_BY_US, "volume": str(folder)}
     with connected(docker) as client:
         for container in client.containers.list(all=True, filters=filters, ignore_removed=True):

@@ -1,4 +1,4 @@
-"""Defects of ours: the traceback goes to a file, and a person is told where it is."""
+"""Report defects of Stackwright: the traceback goes to a file, which the message names."""
 
 from __future__ import annotations
 

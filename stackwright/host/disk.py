@@ -1,7 +1,7 @@
-"""Disk for conversions, claimed before one begins, so that two do not count on the same bytes.
+"""Reserve disk space for a conversion, so that two conversions cannot use the same bytes.
 
 A claim is a file in a folder that all conversions know, locked by its process as long as that lives: the
-kernel frees the lock however a process dies, and who sees a claim without one removes it.
+kernel frees the lock however a process dies. A claim without a lock is stale: the next process removes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AGAIN = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """``bytes`` for what grows in ``folder``, and has ``used`` of them by now."""
+    """``bytes`` reserved for ``folder``, of which ``used`` are written already."""
 
     folder: Path
     bytes: int

@@ -66,7 +66,7 @@ def _flush_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def held(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Whoever holds the file is alone. The kernel frees it when its holder dies, however it dies."""
+    """Hold a lock on the file. The kernel frees it when the process dies, however it dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
         try:

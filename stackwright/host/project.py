@@ -27,7 +27,7 @@ class Project:
 
     @property
     def locks(self) -> Path:
-        """Locks lie beside the matrix that they belong to."""
+        """Locks are in `locks/` next to their matrix."""
         return self.matrix.parent / "locks"
 
     @property

@@ -71,7 +71,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """A failure that a retry may mend. ``wait``: seconds that the other side asked for."""
+    """A transient failure. ``wait``: seconds that the server asked for."""
 
     why: str = ""
     wait: float = 0.0

@@ -1,4 +1,4 @@
-"""What a night came to, as a value: the answer of the morning, compared with the last night. Pure."""
+"""Compare a night with the last one: reasons to build, differences, the exit code. Pure."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _sorted(pairs: Iterable[tuple[Kind, str, str]]) -> tuple[Input, ...]:
 
 
 def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
-    """What a record alone still says of the inputs of its key."""
+    """Return the inputs that a record alone can name."""
     return tuple(Input(kind=Kind.DECLARED, name=name, value=value) for name, value in pairs)
 
 

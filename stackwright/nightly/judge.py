@@ -1,4 +1,4 @@
-"""What became of each row, from what was done and what the history says of it."""
+"""Judge each row of a night, from this night's work and the history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stackwright.records.history.builds import Build
 from stackwright.records.history.nights import LastNight
 
 MOST_CHECKS = 3
-"""So many failed checks are told in the reason; the record has all."""
+"""Failed checks that the reason names; the record has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def gone(before: Mapping[str, LastNight], cells: Sequence[Cell]) -> tuple[RowNig
 def untold(before: Mapping[str, LastNight], row: str) -> RowNight:
     """A row of which no shard of the night told: the one that had it was lost."""
     failure = Failure(
-        phase="", reason="no shard told what became of it", exit_code=NodesError.exit_code,
+        phase="", reason="no shard reported it", exit_code=NodesError.exit_code,
         hint="the log of the job that had it says why it handed nothing over",
     )  # fmt: skip
     known = row in before and before[row].state == State.FAILED
@@ -131,7 +131,7 @@ def _compared(known: RowNight, old: Build | None, new: Build, seen: Seen) -> Row
     """That it is older than what it replaces says little alone: a clock may have been set back since."""
     margins = seen.margins
     if old and new.finished <= old.finished and new.finished < seen.started:
-        note = "it is again what it was before: that image was proven then, and nothing was built"
+        note = "identical to an earlier image that passed; not rebuilt"
         return replace(known, state=State.REBUILT, notes=(note,), differences=differences(old, new, margins))
     elsewhere = old is not None and old.host != new.host
     note = "its times are not compared: it was built on another class of machine than before"
@@ -142,7 +142,7 @@ def _compared(known: RowNight, old: Build | None, new: Build, seen: Seen) -> Row
 
 
 def published(known: RowNight, pushed: Pushed | StackwrightError) -> RowNight:
-    """The row with what became of it at the registry."""
+    """Return the row with the result of its publication."""
     if isinstance(pushed, Pushed):
         return replace(known, pushed=pushed, unpublished=None)
     said = Failure(phase="publish", reason=_first(pushed), exit_code=pushed.exit_code, hint=pushed.hint)

@@ -50,7 +50,7 @@ class Publisher:
     push: Callable[[Sequence[Planned]], Mapping[str, Pushed | StackwrightError]]
 
     def pushed(self, rows: Sequence[Planned]) -> dict[str, Pushed | StackwrightError]:
-        """What became of each row; what keeps all of them from the registry is told of each."""
+        """Return the result of each row; an error that concerns all is repeated for each."""
         try:
             return dict(self.push(rows)) if rows else {}
         except StackwrightError as error:
@@ -100,11 +100,11 @@ class Night:
 
 
 def work(project: Project, order: Order, *, history_path: Path, runner: Runner, console: Console) -> Morning:
-    """A night from beginning to end. What a row meets is part of the answer, and never ends the night."""
+    """Run one night. A row's failure is recorded and does not stop the others."""
     nightly = project.out / "nightly"
     with (
         _writing(nightly),
-        held(nightly / ".lock", lambda: console.print("another night is at work; waiting for it")),
+        held(nightly / ".lock", lambda: console.print("another night is running; waiting for it")),
         history.opened(history_path) as db,
     ):
         started = datetime.now(UTC)
@@ -118,7 +118,7 @@ def work(project: Project, order: Order, *, history_path: Path, runner: Runner, 
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """A full disk, or a folder of somebody else, is no defect of ours."""
+    """Report a full disk or a missing permission as an error of the site, not as a defect."""
     try:
         yield
     except OSError as error:
@@ -170,7 +170,7 @@ def _begin(night: Night, current: Mapping[str, Build]) -> dict[str, str]:
 def plan_each(
     project: Project, cells: Sequence[Cell], answers: Answers
 ) -> tuple[Plan, dict[str, StackwrightError]]:
-    """The rows that have a lock or are refused without one; and what keeps the others from being planned."""
+    """Return the rows that have a lock or are refused without one, and the errors of the others."""
     wrong = {row: answer for row, answer in answers.items() if isinstance(answer, StackwrightError)}
     locks = {row: answer for row, answer in answers.items() if isinstance(answer, Lock)}
     wanted = [cell for cell in cells if cell.id not in wrong]
@@ -209,7 +209,7 @@ def _unlocked(rejection: Rejection) -> LockError:
 
 
 def committed_locks(project: Project, cells: Sequence[Cell]) -> Answers:
-    """The project's own: nobody is asked. A row without one is reported by the plan."""
+    """Return the committed locks; upstream is not asked. A row without one is reported by the plan."""
     found: dict[str, Lock | StackwrightError] = {}
     for cell in cells:
         path = project.lock_path(cell)
@@ -250,7 +250,7 @@ def _todo(night: Night, planned: Plan, current: Mapping[str, Build]) -> tuple[Pl
 
 
 def _missing(night: Night, rows: Sequence[Planned]) -> list[Planned]:
-    """Those that the registry should have and has not."""
+    """Return the rows that the registry should have and lacks."""
     publisher = night.order.publisher
     if publisher is None:
         return []
@@ -276,7 +276,7 @@ def _build(night: Night, todo: tuple[Planned, ...]) -> dict[str, StackwrightErro
 
 
 def _publish(night: Night, passed: Sequence[Planned]) -> dict[str, Pushed | StackwrightError]:
-    """What is not there yet: also what an earlier night built, which was killed before it came to this."""
+    """Publish what the registry lacks, also rows of an earlier night that was killed before it published."""
     publisher = night.order.publisher
     wanted = _missing(night, passed)
     if publisher is None or not wanted:

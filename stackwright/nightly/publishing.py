@@ -1,4 +1,4 @@
-"""The way to stackwright.publish: rows that may not be published must not keep the others from it."""
+"""Publish the rows of a night: a row that may not be published does not block the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def publisher(host: str, base: str, make: Callable[[], publish.Publisher]) -> Pu
 
 
 def push(by: publish.Publisher, rows: Sequence[Planned]) -> Mapping[str, Pushed | StackwrightError]:
-    """What became of each row. The tags of those that the gate lets through move together, or none does.
+    """Return the result of each row. The tags of rows that pass the gate move together, or none does.
 
     One whose image is gone from the engine, or that cannot be signed, would keep all others back each night.
     """

@@ -1,4 +1,4 @@
-"""Where the answer of the morning goes: files beside the night's locks, the summary of a job, JSON."""
+"""Write the morning report: files next to the night's locks, the summary of a job, JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write(morning: Morning, folder: Path, summary: Path | None) -> None:
 
 
 def shortened(text: bytes, most: int) -> bytes:
-    """As many whole lines as there is room for: what needs a person is told first."""
+    """Return as many whole lines as there is room for. What needs attention is first."""
     if len(text) <= most:
         return text
     return text[: text.rfind(b"\n", 0, max(0, most - len(CUT))) + 1] + CUT

@@ -1,4 +1,4 @@
-"""A night in shards: each machine builds some rows and hands them over, one publishes them, one tells of all.
+"""Nightly build over several machines: build jobs, one publish job, one report job.
 
 What is handed over is below ``out``, and is copied from machine to machine as it is: records, facts, and a
 folder for each night. Images go through the registry, by digest.
@@ -52,7 +52,7 @@ def handing_over(host: str, base: str, make: Callable[[], publish.Publisher]) ->
 
 
 def hand_over(project: Project, morning: Morning, history_path: Path) -> None:
-    """The history goes with the night, as a whole even where another night is at work by now."""
+    """Copy the history to the night's folder, consistently even while another night runs."""
     folder = project.out / "nightly" / morning.run
     folder.mkdir(parents=True, exist_ok=True)
     with builds.opened(history_path) as db, closing(sqlite3.connect(folder / HISTORY)) as copy:
@@ -136,7 +136,7 @@ def fetch(found: Handed, by: publish.Publisher) -> tuple[tuple[Planned, ...], tu
 
 
 def publish_handed(found: Handed, publisher: Publisher) -> Morning:
-    """Tag those rows that may be, together; what became of each is noted in its night."""
+    """Tag the rows that may be published, together; the result of each is noted in its night."""
     with builds.opened(found.history_path) as db:
         there = nights.published(db, publisher.place)
         wanted = [row for row in found.rows if there.get(row.stack.id) != row.recipe.key]
@@ -147,7 +147,7 @@ def publish_handed(found: Handed, publisher: Publisher) -> Morning:
 
 
 def whole_answer(found: Handed, cells: Sequence[Cell], *, whole: bool) -> Morning:
-    """Of all shards, and of rows that none of them told of: a shard was lost, or the row left the matrix.
+    """Combine all shards, and rows that no shard reported: a shard was lost, or the row left the matrix.
 
     ``cells`` are what the night was asked for, ``whole`` if they are all. The last shard's night notes it.
     """

@@ -9,7 +9,7 @@ from stackwright.publish.registry.client import Access, Registry
 
 HINT = "mirrors.images of the site names a registry that has it; `none`: images are handed in (docs/site.md)"
 PATIENCE, TIMEOUT = 20.0, 20.0
-"""Seconds. Who asks waits for the answer, and can ask again."""
+"""Seconds. A caller waits for the answer, and can ask again."""
 
 
 def digest(site: Site, image: str) -> str:

@@ -130,7 +130,7 @@ def _each(
 
 
 def _answered(ask: Callable[[], T]) -> Answer[T]:
-    """What one question meets must not take the others along."""
+    """Return an error as an answer, so that it does not stop the other questions."""
     try:
         return ask()
     except StackwrightError as error:

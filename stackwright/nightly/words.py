@@ -22,7 +22,7 @@ NAMED = 20
 """So many unchanged rows are named; more are counted."""
 
 FOLLOWING = 12
-"""So many changes of a row are told in a line each; the JSON has all."""
+"""Changes of a row that get a line each; the JSON has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def _headline(morning: Morning) -> str:
 
 
 def told(change: Change) -> str:
-    """One change in words: "package numpy 2.2.3 -> 2.2.4"."""
+    """Return one change as text: "package numpy 2.2.3 -> 2.2.4"."""
     name = f"{change.kind.value} {change.name}"
     if not change.old:
         return f"{name} is new" + ("" if change.kind in DIGESTS else f": {change.new}")

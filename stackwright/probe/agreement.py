@@ -1,6 +1,6 @@
 """Whether the tests that look at an image by other means (testinfra) agree with the verdict of the probes.
 
-A test names the checks that it doubles. One that fails beside such a check tells nothing new: only a test
+A test names the checks that it doubles. One that fails with such a check tells nothing new: only a test
 that fails where all that it doubles passed is a disagreement.
 """
 
@@ -90,7 +90,7 @@ def _is_red(check: Check) -> bool:
 
 
 def clean(junit: Path) -> None:
-    """A test's message can hold what it saw: the file is kept beside the record."""
+    """A test's message can hold what it saw: the file is kept next to the record."""
     tree = _parsed(junit)
     for one in tree.iter():
         one.text, one.tail = redact(one.text or "") or None, redact(one.tail or "") or None

@@ -50,7 +50,7 @@ class Execute(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """``facts`` by probe, as ``gather`` lays them out; ``verdict`` is what they come to."""
+    """``facts`` by probe, as ``gather`` lays them out; ``verdict`` is the judgement of them."""
 
     facts: Mapping[str, Any]
     verdict: Verdict
@@ -111,7 +111,7 @@ def probe_image(
 
 
 def _credentials(of_image: Mapping[str, Any], system: Mapping[str, Any]) -> dict[str, Any]:
-    """In all that an image says of itself, and in what a program in it sees: before they are redacted."""
+    """Search an image's configuration and what a program in it sees, before they are redacted."""
     said = {name: document for name, document in of_image.items() if document is not None}
     return credentials.found_in({**said, "environment": system.get("environment") or {}})
 

@@ -1,7 +1,7 @@
-"""Looks for what a site said to a build in every layer of an image: also in files that a later layer deletes.
+"""Search all layers for site settings (CAs, proxies, mirrors, credentials), also in files deleted later.
 
-Authorities are told from those of all the world by where else they are: a site's bundle holds many that are
-no site's own, and some of them are found in packages, as in programs that bring their own list.
+A site CA is one that is nowhere else: a site's bundle holds many public ones, and some of them are found in
+packages, as in programs that bring their own list.
 
 Only the names of what is found are reported, never the values: facts and verdicts are published.
 """
@@ -44,7 +44,7 @@ SHORTEST_TOKEN = 16
 """Characters; a shorter name is of a person, or "anonymous"."""
 
 CERTIFICATE = "certificate "
-"""Begin of the name of each one, before a finding is told: then all are the site's "ca"."""
+"""Begin of the name of each one within this module; a finding calls all of them the site's "ca"."""
 
 MOST = 100
 """Findings that are reported."""
@@ -136,7 +136,7 @@ def read(docker: Docker, image: str, site: Site) -> Outside:
     sought = search(site)
     told = sought()
     told.feed(json.dumps([found, *(asdict(line) for line in engine.layers(docker, image))]).encode())
-    left = [Left(what, "what it says of itself", "the image") for what in told.found()]
+    left = [Left(what, "its configuration", "the image") for what in told.found()]
     reads = layers.read(docker, image, found, sought)
     left += (
         Left(what, seen.path.lstrip("/"), seen.layer)

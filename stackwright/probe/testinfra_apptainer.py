@@ -31,7 +31,7 @@ class ApptainerBackend(base.BaseBackend):  # type: ignore[misc]  # testinfra shi
     or given as it is: ``get_host(path, connection="apptainer")``. ``apptainer://root@image.sif`` is root by
     ``--fakeroot``; Apptainer can be no other user than the caller. ``exec_options`` are words as on a
     command line ("--containall --bind /data"); without --containall the caller's home, /tmp and environment
-    are in the place of the image's. Apptainer itself reads its APPTAINER_* variables.
+    replace those of the image. Apptainer itself reads its APPTAINER_* variables.
     """
 
     NAME = "apptainer"

@@ -14,7 +14,7 @@ from stackwright.records import files as record
 
 
 def push(by: Publisher, row: Planned) -> None:
-    """Whatever its verdict is: nobody finds an image that has no tag, and the gate stands before tags."""
+    """Push whatever the verdict is: an image without a tag is not found, and tags pass the gate."""
     with alone(by), row_lock(by.project.out / row.stack.id, by.say):
         push_image(by, row, _known(by, row))
 
@@ -29,7 +29,7 @@ def fetch(by: Publisher, row: Planned) -> None:
         assert known.image is not None
         if not known.image.digest:
             hint = "it is in the log of the job that built it"
-            raise PublishError("nobody has pushed it", place=row.stack.id, hint=hint)
+            raise PublishError("it was not pushed", place=row.stack.id, hint=hint)
         place = f"{by.registry.access.host}/{by.named(row).repository}@{known.image.digest}"
         by.say(f"{row.stack.id}: pulling {place}")
         _pull(by, place, known.image)

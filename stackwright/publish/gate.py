@@ -29,7 +29,7 @@ class Yesterday:
 
 
 def unproven(record: Record | None, required: tuple[Tier, ...], checks: str, *, sif: bool) -> tuple[str, ...]:
-    """Why the row may not be published, whoever asks for it; empty where it may.
+    """Return why the row may not be published under any options; empty where it may.
 
     ``checks``: the digest of today's probes and checks.
     """
@@ -44,7 +44,7 @@ def unproven(record: Record | None, required: tuple[Tier, ...], checks: str, *, 
 
 
 def less(record: Record, before: Yesterday, *, sif: bool) -> tuple[str, ...]:
-    """What the row had yesterday and has not today."""
+    """Return what the published row has and the new one lacks."""
     return tuple(_less(record, before, sif))
 
 
@@ -87,7 +87,7 @@ def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
 def own_labels(described: object) -> dict[str, str]:
     """Return the labels of an image's configuration; none where it was built FROM a row's image.
 
-    Such an image inherits them. It is somebody's own, and says nothing of what was published of the row.
+    Such an image inherits them. It is another user's, and says nothing about what was published for the row.
     """
     history, labels = dig(described, "history"), dig(described, "config", "Labels")
     lines = [str(dig(line, "created_by") or "") for line in history] if isinstance(history, list) else []
@@ -95,7 +95,7 @@ def own_labels(described: object) -> dict[str, str]:
 
 
 def declared(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """The row that an image's label holds; nothing where the image is not one of ours."""
+    """The row that an image's label holds; empty where Stackwright did not build the image."""
     try:
         document = json.loads(labels.get(STACK) or "{}")
     except ValueError:

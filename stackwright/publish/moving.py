@@ -1,8 +1,8 @@
-"""Moves tags of many rows, so that a crash of whoever asked for it does not leave some of them behind.
+"""Move tags of many rows, so that a crash of the caller does not leave some of them behind.
 
 A registry has no transactions: tags are set one after the other. What is to be moved is written to a journal
 first, and a process of its own, which outlives the one that started it, goes through it. Where that process
-dies as well, the next one goes on from the journal before anything else is done.
+dies as well, the next one continues the journal before anything else is done.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def move(journal: Journal, folder: Path, say: Callable[[str], None]) -> None:
 
 
 def finish(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
-    """Do what a journal says, if there is one; another process that is at it is waited for.
+    """Do what a journal says, if there is one; wait for another process that does so.
 
     The proxies, which may have a password, go to the process by its standard input.
     """
@@ -85,7 +85,7 @@ def finish(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
 
 
 def _message(line: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """Pass on what the process says of its progress, and return the rest: its error, or Python's words."""
+    """Pass on the process's progress, and return the rest: its error, or Python's words."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -143,7 +143,7 @@ def _standing(
         place = f"{journal.access.host}/{one.repository}:{one.tag}"
         if now != one.before:
             hint = f"look at that tag; without {path} the others stay as they are now"
-            raise PublishError("someone else has moved this tag meanwhile", place=place, hint=hint)
+            raise PublishError("another process has moved this tag meanwhile", place=place, hint=hint)
         manifest = registry.manifest(one.repository, one.after)
         if manifest is None:
             hint = f"publish these rows again, without {path}"
@@ -163,7 +163,7 @@ def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> b
                 say(f"{one.repository}:{one.tag} was moved back")
                 ahead.remove(one)
     for one in ahead:
-        say(f"{one.repository}:{one.tag} could not be moved back; the next publish goes on with the others")
+        say(f"{one.repository}:{one.tag} could not be moved back; the next publish continues with the others")
     return not ahead
 
 
@@ -191,7 +191,7 @@ def main() -> None:
 
 
 def _send(message: Mapping[str, str]) -> None:
-    """A message to the one who asked, in a line; who may be gone by now."""
+    """Send a message, in one line, to the caller, which may have ended."""
     with contextlib.suppress(OSError):
         print(json.dumps(message), file=sys.stderr, flush=True)
 

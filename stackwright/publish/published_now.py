@@ -1,4 +1,4 @@
-"""What is published of a row now: what the image says of itself, and its record."""
+"""Read what is published for a row now: the image's configuration, and its record."""
 
 from __future__ import annotations
 

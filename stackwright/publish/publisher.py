@@ -25,7 +25,7 @@ def address(site: Site) -> RegistryAddress:
     """SiteError where no registry is named."""
     if site.registry is None:
         hint = "registry: {address: HOST/REPOSITORY} in site.yaml, or STACKWRIGHT_REGISTRY"
-        raise SiteError("nobody says which registry to publish to", hint=hint)
+        raise SiteError("no registry is configured to publish to", hint=hint)
     return site.registry
 
 

@@ -1,4 +1,4 @@
-"""Publishes rows: all of them, or none that a tag tells of."""
+"""Publish rows: all of them get their tags, or none does."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def publish_rows(
 
     GateError before anything is sent where a row may not be published; PublishError where the registry does
     not take it. What an earlier call left unfinished is finished first. With ``aside``, a row that cannot be
-    pushed or signed is told to it, has no tag, and keeps no other from its tags.
+    pushed or signed is passed to it, has no tag, and does not block the tags of others.
     """
     with alone(by):
         moving.finish(by.folder, by.registry.access.proxies, by.say)
@@ -114,7 +114,7 @@ def publish_rows(
 
 @contextmanager
 def alone(by: Publisher) -> Iterator[None]:
-    """Nobody else packs or sets tags with this ``out``; what a killed process left of packing is gone."""
+    """Lock packing and tags of this ``out``, and remove what a killed process left of packing."""
     with row_lock(by.folder, by.say):
         for left in by.folder.glob(f"{PACKING}*"):
             shutil.rmtree(left)

@@ -1,6 +1,6 @@
 """One tag for all rows together: an index of their images, which one request replaces by another.
 
-Tags of rows move one after the other. Whoever may not see a row of today beside one of yesterday reads this.
+Tags of rows move one after the other. A user who must not mix two nights' rows reads this.
 """
 
 from __future__ import annotations

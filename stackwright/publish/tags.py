@@ -45,7 +45,7 @@ def named(scheme: Publish, base: str, row: str, key: str, day: date, *, sif: boo
 
 
 def refuse_shared(named_rows: Iterable[tuple[str, Named]]) -> None:
-    """MatrixError where two rows would get one tag: whoever came last would have it."""
+    """MatrixError where two rows would get one tag: the last one would get it."""
     owners: dict[tuple[str, str], str] = {}
     for row, names in named_rows:
         for tag in (*names.fixed, *names.moving):

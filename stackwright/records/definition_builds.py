@@ -1,4 +1,4 @@
-"""What became of a SIF of a definition file: one JSON file for each build, beside the records of its row."""
+"""Results of SIFs of definition files: one JSON file for each build, next to the records of its row."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Native:
 
     @property
     def compared(self) -> str:
-        """What the comparison with the Docker image came to, in words."""
+        """Return the result of the comparison with the Docker image, as text."""
         if self.differences is None:
             return "not compared: the image's facts are not there"
         if not self.differences:

@@ -1,8 +1,8 @@
 """What one run did to one row, as one JSON file: docs/record.md says what each field means.
 
-A record grows while its run goes on: ``begin`` makes the file, each phase that ends replaces it. Until the
-run ends the file says "interrupted", so a run that was killed leaves a true record without anyone's help, and
-the next run goes on from it.
+A record grows during its run: ``begin`` makes the file, each phase that ends replaces it. Until the
+run ends the file says "interrupted", so a run that was killed leaves a true record by itself, and the
+next run continues from it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def path_of(record: Record, folder: Path) -> Path:
 
 
 def begin(record: Record, folder: Path) -> Record:
-    """Make the file of a new run and return the record to go on with.
+    """Make the file of a new run and return the record to continue with.
 
     Where another run took the same name in the same second, ``started`` moves on to the next free second.
     """

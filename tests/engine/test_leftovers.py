@@ -155,9 +155,9 @@ def test_a_link_and_what_the_image_says_of_itself(
 ) -> None:
     url = VALUES["mirror"]
     build(docker, runner, tmp_path, f"RUN true {url}\nRUN touch /a\n")
-    assert found(docker, site, archive=False) == {("mirror", "what it says of itself")}
+    assert found(docker, site, archive=False) == {("mirror", "its configuration")}
     build(docker, runner, tmp_path, f"LABEL a={url}\nRUN touch /a\n")
-    assert found(docker, site, archive=False) == {("mirror", "what it says of itself")}
+    assert found(docker, site, archive=False) == {("mirror", "its configuration")}
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "link").symlink_to("/mnt/mirror.planted.example/x")
     build(docker, runner, tmp_path, "COPY links /links\nRUN rm /links/link\n")

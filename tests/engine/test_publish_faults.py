@@ -363,7 +363,7 @@ def test_a_tag_that_someone_else_moved_meanwhile_is_left_to_them(
     move = {"repository": BASE, "tag": "one", "before": "sha256:1", "after": "sha256:2"}
     journal = {"version": 1, "access": {"host": server.address, "plain": True}, "moves": [move]}
     (by.folder / JOURNAL).write_text(json.dumps(journal))
-    with pytest.raises(PublishError, match="someone else has moved this tag meanwhile"):
+    with pytest.raises(PublishError, match="another process has moved this tag meanwhile"):
         publish_rows(by, [ours])
     assert image_at(server, "one") == image_id(rows, theirs)
     (by.folder / JOURNAL).write_text("{")

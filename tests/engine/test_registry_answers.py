@@ -68,8 +68,8 @@ def test_the_page_of_a_proxy_is_not_read_as_a_registry_s_words(
 @pytest.mark.parametrize(
     ("status", "cause", "hint"),
     [
-        (403, r"what stands before the registry refuses \(403\): Denied", "the proxy before the registry"),
-        (413, r"what stands before the registry refuses \(413\)", "limits a request's size"),
+        (403, r"the proxy in front of the registry refuses \(403\): Denied", "the proxy before the registry"),
+        (413, r"the proxy in front of the registry refuses \(413\)", "limits a request's size"),
         (407, "407: the proxy asks for a login", "correct 'proxy' of the site"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_page_for_people_to_log_in_is_no_manifest(plain: RegistryServer, said:
     with FaultyProxy(plain.address, lambda *_: page(200, b"Log in")).running() as proxy:
         registry = Registry(Access(host=proxy.address, plain=True), said.append)
         for ask in (lambda: registry.manifest(BASE, "x"), lambda: registry.referrers(BASE, ABSENT, "")):
-            with pytest.raises(PublishError, match="answers as no registry does: Log in"):
+            with pytest.raises(PublishError, match="the answer is not a registry's: Log in"):
                 ask()
 
 
@@ -143,7 +143,7 @@ def test_an_answer_without_its_headers_is_no_internal_error(
 
     with FaultyProxy(plain.address, decide).running() as proxy:
         registry = Registry(Access(host=proxy.address, plain=True), said.append)
-        with pytest.raises(PublishError, match="answers as no registry does: no 'location'"):
+        with pytest.raises(PublishError, match="the answer is not a registry's: no 'location'"):
             registry.push_blob(BASE, ABSENT, tmp_path / "x")
 
 

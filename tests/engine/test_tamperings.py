@@ -177,7 +177,7 @@ TAMPERINGS: dict[Callable[[Tampered], None], str] = {
     another_sbom: "the sbom: torch is 2.6.0 in the record, and 2.5.1 in it",
     no_patch_in_the_sbom: "the sbom: Horovod's patches are cxx17.patch in the record, and none in it",
     a_fix_that_the_record_does_not_show: "the vex: CVE-2024-10190 is affected by the record, and fixed in it",
-    another_product: "the vex: what it says of CVE-2024-10190 is of another image",
+    another_product: "the vex: its statement on CVE-2024-10190 is about another image",
     another_origin: "the provenance: it tells how 'cuda12-torch' ffffffffffff was made",
 }
 

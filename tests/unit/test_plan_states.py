@@ -39,8 +39,8 @@ def test_a_row_without_a_record_is_built(project: Project, row: Planned) -> None
     [
         ({}, "nothing: unchanged"),
         ({"tools": (("checks", "0" * 12),)}, "probe again: the checks changed"),
-        ({"verdicts": (verdict("docker"),)}, "go on after the build"),
-        ({"status": Status.INTERRUPTED, "phase": Phase.SIF}, "go on: interrupted in sif"),
+        ({"verdicts": (verdict("docker"),)}, "continue after the build"),
+        ({"status": Status.INTERRUPTED, "phase": Phase.SIF}, "continue: interrupted in sif"),
         ({"key": "0" * 64}, "build"),
         ({"image": None}, "build"),
     ],

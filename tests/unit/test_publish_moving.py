@@ -62,7 +62,7 @@ def test_where_they_cannot_be_taken_back_the_next_one_goes_on(registry: Small, t
     with pytest.raises(PublishError, match="disk is full"):
         moving.work(tmp_path, (), said.append)
     assert registry.tags == {"one": NEW.digest, "two": OLD.digest}
-    assert said == ["hpc:one could not be moved back; the next publish goes on with the others"]
+    assert said == ["hpc:one could not be moved back; the next publish continues with the others"]
     registry.refuses = set()
     moving.work(tmp_path, (), print)
     assert registry.tags == {"one": NEW.digest, "two": NEW.digest}

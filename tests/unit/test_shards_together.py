@@ -68,7 +68,7 @@ def test_rows_of_a_shard_that_was_lost_and_rows_that_left_the_matrix_are_told(
     shard(project, "cuda13-torch", "cuda12-all", "nccl-override")
     said = report(project, capsys)
     assert "7 rows: 1 failed, 5 unchanged, 1 gone" in said
-    assert "cuda11-classic: no shard told what became of it" in said
+    assert "cuda11-classic: no shard reported it" in said
     assert "No longer in the matrix\n  cuda11-legacy\n" in said
     assert report(project, capsys) == said, "asked again, it says the same"
     with builds.opened(project.out / "history.sqlite") as db:

@@ -1,4 +1,4 @@
-"""The committed tables beside what their sources say now: agree, differ, or cannot be asked. Pure."""
+"""Compare the committed tables with their sources: an entry agrees, differs, or cannot be checked. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the wheels of the frameworks say of themselves: names of files, requirements, and how they were built.
+"""Read the wheels of the frameworks: names of files, requirements, and how they were built.
 
 Of a wheel only its list of files, its METADATA and its own note on the build are fetched.
 """
@@ -148,7 +148,7 @@ def _holds(one: Requirement) -> bool:
 
 
 def _of(needs: Iterable[Requirement], name: str) -> SpecifierSet | None:
-    """What is required of a library whose package has, or has not, the -cuNN of its CUDA at its end."""
+    """Return the requirement on a library, whose package's name may end with the -cuNN of its CUDA."""
     pattern = re.compile(rf"{re.escape(name)}(-cu\d+)?")
     return next((one.specifier for one in needs if pattern.fullmatch(one.name)), None)
 

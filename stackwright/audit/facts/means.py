@@ -18,7 +18,7 @@ from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
 
 AT_ONCE = 4
-"""Questions to the index at a time, which is another's server."""
+"""Requests to the index at a time: it is a public server."""
 
 FORMAT = 1
 """Of what is kept of a file; another one makes every file be read again."""
@@ -26,7 +26,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a source says of one entry of a table. ``why`` it cannot be asked: then there is no value."""
+    """The answer of a source for one entry of a table. ``why`` it cannot be asked: then there is no value."""
 
     table: str
     key: str
@@ -51,7 +51,7 @@ class Means:
         return _wheels(self.index, project)
 
     def once(self, sha256: str, question: str, read: Callable[[], Any]) -> Any:
-        """What ``read`` says of the file with this hash: asked once, and kept."""
+        """Return the result of ``read`` for the file with this hash: read once, and cached."""
         name = hashlib.sha256(f"{FORMAT} {question} {sha256}".encode()).hexdigest()[:32]
         path = self.kept / f"{name}.json"
         if path.is_file():

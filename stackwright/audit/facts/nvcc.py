@@ -1,4 +1,4 @@
-"""What CUDA's compilers say of themselves: ptxas of its architectures, host_config.h of the newest gcc.
+"""Read CUDA's compilers: ptxas lists its architectures, host_config.h the newest gcc.
 
 Each wheel and package is fetched whole, compared with the hash that the index names, and its ptxas run.
 """

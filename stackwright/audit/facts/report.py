@@ -1,4 +1,4 @@
-"""What a comparison of the tables with their sources came to: for a person, as JSON, and as a page."""
+"""Report a comparison of the tables with their sources: as text, as JSON, and as a page."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A client of Dask's for what ``--cluster`` names. Schedulers that we start speak TLS, with their own keys.
 
 Everything of a site is in Dask's own configuration (docs/scale.md): partition, account and time limit of
-Slurm's jobs, certificates, ports. Only what makes a worker one of ours is set here.
+Slurm's jobs, certificates, ports. Only what a worker of Stackwright needs is set here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ASK = 30.0
 """Seconds between two questions to Slurm."""
 
 UNKNOWN = "Invalid job id"
-"""What squeue says of a single job that has ended some time ago."""
+"""The error of squeue for a single job that ended some time ago."""
 
 TLS = "distributed.comm.tls"
 
@@ -113,7 +113,7 @@ def _wait(client: Client, address: Address, means: Means) -> None:
             if jobs and not in_queue(jobs, means.runner):
                 cause = "the jobs of Slurm's ended before they had a worker"
                 raise NodesError(cause, hint=f"what they said is in {means.folder}")
-            means.say("the jobs of Slurm's have not started yet; squeue says what they wait for")
+            means.say("no job of Slurm has started yet; squeue shows what they wait for")
             asked = now
         time.sleep(0.2)
 
@@ -225,7 +225,7 @@ def _tls_in_configuration(folder: Path) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    """The first line of the innermost cause: the outer ones say that something did not start."""
+    """Return the first line of the root cause."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

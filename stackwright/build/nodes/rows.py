@@ -1,7 +1,7 @@
 """Several rows on several nodes: what they share first, then the rows, each as soon as it can be.
 
-The order is ``graphlib``'s, who does what is Dask's. A record that a node has written is safe whatever
-becomes of the scheduler, and a row that has one is not done again.
+The order is ``graphlib``'s, who does what is Dask's. A record that a node has written is safe
+even if the scheduler is lost, and a row that has one is not built again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from stackwright.host.runner import Runner
 from stackwright.records import files as record
 
 LOOK = 10.0
-"""Seconds between two looks at whether anyone is left to work."""
+"""Seconds between two checks that some worker is left."""
 
 ALONE = 600.0
 """Seconds without any worker after which a run gives up; a queue may be longer than that."""
@@ -158,10 +158,10 @@ class _Run:
     failed: dict[str, StackwrightError] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     told: float | None = None
-    """Since when nobody works, where that was said."""
+    """Since when no worker is left, once that was reported."""
 
     def all(self, *, give_up: float | None) -> dict[str, StackwrightError]:
-        """Every row to its end, whatever happens to another. Answers with what went wrong, by row."""
+        """Work on every row, even if another fails. Return the errors by row."""
         start, graph = self._graph()
         graph.prepare()
         running: dict[Future[Any], str] = {}
@@ -223,7 +223,7 @@ class _Run:
     def _submit(
         self, name: str, function: Callable[..., Any], *arguments: Any, needs: dict[str, int] | None = None
     ) -> Future[Any]:
-        """The dashboard groups tasks by what stands before the last hyphen in front of a digit: a row's name
+        """The dashboard groups tasks by the part before the last hyphen in front of a digit: a row's name
         has both, so its hyphens become such that are only seen (U+2011)."""
         key = f"{name.replace('-', '‑')}-{uuid4().hex}"
         executor = self.client.get_executor(resources={ENGINE: 1, **(needs or {})})
@@ -231,7 +231,7 @@ class _Run:
         return future
 
     def _take(self, name: str, future: Future[Any]) -> None:
-        """Keep the answer. What failed to be shared is missed by nobody: its rows build it themselves."""
+        """Keep the answer. A stage that failed to be shared stops no row: its rows build it themselves."""
         answer, wrong = _answer(future)
         if isinstance(answer, Outcome):
             wrong = answer.error
@@ -244,7 +244,7 @@ class _Run:
             self.display.say(f"not shared: {wrong}")
 
     def _look(self, seen: float, give_up: float | None, running: Collection[str]) -> float:
-        """Since when there is someone to work. NodesError when nobody came back.
+        """Return since when a worker is there. NodesError when none came back.
 
         Dask lets a row wait for a resource that no worker has, without a word and for ever.
         """
@@ -266,7 +266,7 @@ def _base(row: Planned) -> str:
 
 
 def _answer(future: Future[Any]) -> tuple[Any, StackwrightError | None]:
-    """What a task answered, or why it did not. CancelledError where nobody will ever know."""
+    """Return a task's answer, or its error. CancelledError where neither can be known."""
     try:
         return future.result(), None
     except CancelledError:

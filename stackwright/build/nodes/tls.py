@@ -1,6 +1,6 @@
 """A TLS connection that breaks does not take others of its thread with it. Dask serves all in one thread.
 
-Since OpenSSL 3.4 a failed write is told with its errno in OpenSSL's queue of errors, of which a thread has
+Since OpenSSL 3.4 a failed write leaves its errno in OpenSSL's queue of errors, of which a thread has
 one. Python raises it as an OSError and leaves it in the queue. There, the next connection that only has
 nothing to read yet finds it, and fails as the first did. Seen with Python 3.13.5 and OpenSSL 3.5.7, not with
 Python 3.11.7 and OpenSSL 3.0.19. Sources: python/cpython#127361 (raises it, from 3.13.2 on),

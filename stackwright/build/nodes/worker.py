@@ -47,7 +47,7 @@ WIDTH = 200
 class Shared:
     """What all tasks of a run have in common. ``code`` is the digest of the package that gave them out,
     ``token`` a file below ``project.out`` that only a node of the same file system has. ``site`` is read on
-    the node: what stands in it is not sent."""
+    the node: its content is not sent."""
 
     project: Project
     code: str
@@ -79,7 +79,7 @@ class Outcome:
 
 
 def unlike(shared: Shared) -> str:
-    """Why this node cannot work on the rows of the one that asks; empty if it can."""
+    """Return why this node cannot work on the rows of the client; empty if it can."""
     if not shared.project.matrix.is_file():
         return (
             f"{shared.project.matrix} is not there: the project has to be under the same path on every node"
@@ -104,7 +104,7 @@ def code_digest() -> str:
 
 
 def work(shared: Shared, task: Task) -> Outcome:
-    """Do what is left of a row. What goes wrong comes back beside the record that tells of it."""
+    """Finish a row. An error is returned together with the record that describes it."""
     error: StackwrightError | None = None
     try:
         pipeline.work(_job(shared, task), task.wanted)

@@ -53,7 +53,7 @@ def to_sif(
     say: Callable[[str], None] = lambda text: None,
     ways: Sequence[Way] = tuple(Way),
 ) -> Made:
-    """Convert by the first of the ways that can be gone; what lies under ``target`` is always whole.
+    """Convert with the first method that works. ``target`` is replaced atomically.
 
     ConvertError, DiskError, EngineError: it is the old file. ``ledger``: see room.claimed.
     """
@@ -86,7 +86,7 @@ def _written(
             if _by_archive(task) if way is Way.ARCHIVE else squash(task, way):
                 yield way
                 return
-        say(f"the engine refuses the image to be {way}")
+        say(f"converting the image {way} is not possible here; trying the next method")
     raise ConvertError("no way to convert it", place=task.image, hint="build.py doctor")
 
 
@@ -98,7 +98,7 @@ def needed(way: Way, image_bytes: int, compression: Compression) -> int:
 
 @contextlib.contextmanager
 def scratch_folder(target: Path, what: str, docker: Docker | None, runner: Runner) -> Iterator[Path]:
-    """A folder beside ``target`` to make it in. A disk that gets full meanwhile is a DiskError."""
+    """Make a folder next to ``target`` to build it in. A disk that gets full meanwhile is a DiskError."""
     beside = target.parent.resolve()
     scratch = ""
     try:
@@ -189,7 +189,7 @@ def execute(
     timeout: float,
     gpu: GpuAccess | None = None,
 ) -> Completed:
-    """Run a program in the SIF as the probes ask for it; the user is whoever starts it, as on a cluster."""
+    """Run a program in the SIF for a probe, as the user who runs Stackwright: so it is on a cluster."""
     return apptainer.exec(sif, tuple(argv), binds=tuple(mounts), timeout=timeout, gpu=gpu)
 
 

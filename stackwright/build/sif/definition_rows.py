@@ -77,7 +77,7 @@ def find_means(
 
 
 def work(project: Project, plan: Plan, means: Means) -> tuple[list[Native], list[StackwrightError]]:
-    """Each row to its end, whatever happens to another."""
+    """Work on each row, even if another fails."""
     made: list[Native] = []
     errors: list[StackwrightError] = []
     for row in plan.rows:

@@ -40,7 +40,7 @@ NEEDS = 30 * 10**9
 WHAT = "building from a definition file"
 TIMEOUT = 4 * 3600
 OF_APPTAINER = re.compile(r"INFO: |WARNING: |FATAL: +While performing build|\+ |.* warn rootless\{")
-"""Lines that say how far Apptainer is, and not what a program in there said."""
+"""Progress of Apptainer: lines that no program of the build printed."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -59,9 +59,9 @@ def built(
     ledger: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Path]:
-    """Build as an ordinary user: a SIF beside ``target``, gone after the block unless ``finish`` names it.
+    """Build as an ordinary user: a SIF next to ``target``, gone after the block unless ``finish`` names it.
 
-    What lies under ``target`` is not touched; the log lies beside it. BuildError, DiskError, SiteError.
+    ``target`` itself is not touched; the log is next to it. BuildError, DiskError, SiteError.
     """
     if not apptainer.native:
         assert docker is not None, "an apptainer that is not native runs in it"

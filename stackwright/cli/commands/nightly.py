@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from stackwright.cli.app import PATH, App, Words, example, json_option, print_json, selection
+from stackwright.cli.app import ALLOW_LESS, PATH, App, Words, example, json_option, print_json, selection
 from stackwright.core.errors import MatrixError, UsageError
 from stackwright.core.model.night import Margins
 from stackwright.core.model.row import Cell
@@ -35,20 +35,20 @@ def _history(app: App, path: Path | None) -> Path:
     epilog=example("./build.py nightly cuda12-torch --locked"),
 )
 @selection
-@click.option("--locked", is_flag=True, help="take the locks as they are: ask nobody upstream")
-@click.option("--update-locks", is_flag=True, help="what passed replaces the locks beside the matrix")
+@click.option("--locked", is_flag=True, help="use the committed locks; do not ask upstream")
+@click.option("--update-locks", is_flag=True, help="replace the committed locks of the rows that passed")
 @click.option("--sif", is_flag=True, help="make and prove the .sif files as well")
 @click.option("--publish", is_flag=True, help="publish what passed and is not in the site's registry yet")
-@click.option("--allow-less", multiple=True, metavar="ROW", help="this row may have less than yesterday")
+@click.option("--allow-less", multiple=True, metavar="ROW", help=ALLOW_LESS)
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="rows at a time")
 @click.option("--gpu", is_flag=True, help="test rows that ask for it on the GPU while they are built")
 @click.option(
     "--size-margin", type=click.FloatRange(0), default=5.0, show_default=True, metavar="PERCENT",
-    help="tell of what got larger or smaller by more",
+    help="report sizes that changed by more than PERCENT",
 )  # fmt: skip
 @click.option(
     "--time-margin", type=click.FloatRange(0), default=25.0, show_default=True, metavar="PERCENT",
-    help="tell of what got slower or faster by more",
+    help="report times that changed by more than PERCENT",
 )  # fmt: skip
 @click.option(
     "--hand-over", is_flag=True, help="as a shard: push what passed by digest, and `shards publish` tags it"

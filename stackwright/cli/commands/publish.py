@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from stackwright.cli.app import App, Words, example, json_option, print_json, refuse, selection
+from stackwright.cli.app import ALLOW_LESS, App, Words, example, json_option, print_json, refuse, selection
 from stackwright.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @selection
 @click.option("--sif", is_flag=True, help="the .sif of each row too, under the same conditions")
-@click.option("--allow-less", multiple=True, metavar="ROW", help="this row may have less than yesterday")
+@click.option("--allow-less", multiple=True, metavar="ROW", help=ALLOW_LESS)
 @click.option("--dry-run", is_flag=True, help="say what would be refused and which tags would be set")
 @json_option
 @click.pass_obj

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stackwright.cli.app import PATH, App, Words, end, example, print_json, selection
+from stackwright.cli.app import ALLOW_LESS, PATH, App, Words, end, example, print_json, selection
 
 if TYPE_CHECKING:
     from stackwright.nightly.ci.estimates import Work
@@ -98,7 +98,7 @@ def prove_command(app: App) -> None:
 
 
 @shards_command.command("publish", epilog=example("./build.py shards publish --help"))
-@click.option("--allow-less", multiple=True, metavar="ROW", help="this row may have less than yesterday")
+@click.option("--allow-less", multiple=True, metavar="ROW", help=ALLOW_LESS)
 @click.pass_obj
 def publish_command(app: App, allow_less: Words) -> None:
     """Tag what the shards built and the gate lets through; the moving tags change last and together."""
@@ -122,7 +122,7 @@ def publish_command(app: App, allow_less: Words) -> None:
 def report_command(app: App, rows: Words, where: Words, summary: Path | None) -> None:
     """Make one history of those of the shards, and write the answer of the morning and the page.
 
-    ROW are those that `shards list` was asked for: of each that no shard told of, the answer says so.
+    Name the same ROWs as for `shards list`: a row that no shard reported is reported as failed.
     """
     from stackwright.build import rows as session
     from stackwright.nightly import report, shards

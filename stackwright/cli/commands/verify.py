@@ -1,4 +1,4 @@
-"""The command ``verify``: an image in a registry, or copied into a folder, beside what was signed of it."""
+"""The command ``verify``: compare an image, in a registry or a folder, with its signed attestations."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def ensure(stack: Stack, means: Means) -> Images:
     """The base image: that of the lock, or, where the mirror has moved on, today's.
 
     A mirror keeps only its last state, so that the locked one may be gone. The image's name then holds
-    the date that it really has, and ``say`` is told. SiteError without a mirror, or when it fails.
+    its real date, which ``say`` prints. SiteError without a mirror, or when it fails.
     """
     base = stack.base
     locked = reference(base.os, base.date)

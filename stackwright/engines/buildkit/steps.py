@@ -1,7 +1,7 @@
 """The steps of one solve, each with an identity that other solves share. Pure.
 
 BuildKit calls a vertex by a digest of its definition. What reads the build context has another digest in each
-solve, because the session is part of the definition. And a solve that was merged with one beside it reports
+solve, because the session is part of the definition. And a solve that was merged with another one reports
 the other's vertex as done and its own as cached (both seen with Docker 28.5, buildx 0.29).
 """
 
@@ -27,7 +27,7 @@ IMPORT = re.compile(r"(importing cache manifest) from .*", re.DOTALL)
 def own_steps(steps: Mapping[str, Step], files: Mapping[str, bytes]) -> tuple[Step, ...]:
     """What this solve asked for, in the order in which BuildKit told it; ``steps`` are by digest.
 
-    A step that a solve beside it executed for both has that one's digest and times, and is not cached.
+    A step that a concurrent solve executed for both has that one's digest and times, and is not cached.
     ``files`` is the build context.
     """
     graph = _Graph(steps, files)
@@ -54,7 +54,7 @@ class _Graph:
         self._known: dict[str, str] = {}
 
     def own(self) -> set[str]:
-        """All that the target needs. It is told before what comes from a solve beside this one."""
+        """All that the target needs. BuildKit reports it before the steps of a concurrent solve."""
         needed = {digest for step in self._steps.values() for digest in step.inputs}
         roots = (
             digest

@@ -124,7 +124,7 @@ def root_offset(sif: Path) -> int:
 def put_around(skeleton: Path, target: Path, architecture: str) -> None:
     """Make a SIF of ``target``, in which a squashfs lies where ``skeleton`` has its own.
 
-    All that the skeleton has before that place is copied, and told of the new size. ``architecture`` is the
+    All that the skeleton has before that place is copied, with the new size. ``architecture`` is the
     image's: Apptainer finds it in the programs, of which a skeleton has none. ConvertError where SIFs have no
     code for it.
     """

@@ -37,7 +37,7 @@ class Signer:
 
 def signer(key: Path, runner: Runner) -> Signer:
     """SiteError where the file is no private key, or one that asks for a passphrase."""
-    if OF_COSIGN.search(read_key(key, f"{MAKE}; a row stands before --sign")):
+    if OF_COSIGN.search(read_key(key, f"{MAKE}; put ROW before --sign")):
         cause = "a key of cosign's own, which Apptainer cannot read"
         raise SiteError(cause, place=str(key), hint=f"a plain key signs images and SIFs: {MAKE}")
     done = openssl(runner, "pkey", "-in", key.resolve(), "-passin", "pass:", "-pubout")

@@ -36,7 +36,7 @@ OLDEST_SQUASHFS = (4, 6)
 """squashfs-tools: the first whose sqfstar sets the owner of the root folder."""
 
 FULL = re.compile(r"(?i)no space left on device|disk quota exceeded|out of space on output filesystem")
-"""What the kernel and mksquashfs say of a full disk."""
+"""Messages of the kernel and of mksquashfs for a full disk."""
 
 SKELETON, WRITTEN = "skeleton.sif", "image.sif"
 

@@ -71,7 +71,7 @@ class Corrections:
 
 
 def corrections(docker: Docker, runner: Runner, image: str, folder: Path, of_apptainer: bytes) -> Corrections:
-    """``of_apptainer``: what `unsquashfs -pf` says of the files that Apptainer adds. EngineError."""
+    """``of_apptainer``: the lines of `unsquashfs -pf` for the files that Apptainer adds. EngineError."""
     asked, answer = folder / "asked", folder / "answer.tar"
     asked.mkdir()
     (asked / "Dockerfile").write_text(ASKED.format(image=image))
@@ -204,7 +204,7 @@ def _extended(content: bytes) -> Mapping[str, str]:
 
 
 def feed(chunks: Iterable[bytes | memoryview], pipe: Path, *, ended: Callable[[], bool]) -> None:
-    """Write the chunks into a named pipe, as long as someone reads. ``ended``: nobody does, or ever will."""
+    """Write the chunks into a named pipe, as long as it is read. ``ended``: its reader has ended."""
     with contextlib.suppress(BrokenPipeError), _opened(pipe, ended) as file:
         if file is not None:
             for chunk in chunks:

@@ -19,5 +19,5 @@ def of(host: str) -> dict[str, str]:
     except (DockerException, ValueError, KeyError, TypeError, AttributeError) as error:
         cause = f"the login could not be read: {error.__context__ or error}"
         place = f"Docker's configuration for {host}"
-        raise PublishError(cause, place=place, hint="docker login, or mend the credential helper") from None
+        raise PublishError(cause, place=place, hint="docker login, or fix the credential helper") from None
     return {name.lower(): str(text) for name, text in (found or {}).items() if text}

@@ -1,6 +1,6 @@
 """``site.yaml``: what a site says once, instead of in the environment of everyone who builds there.
 
-Each key stands for a variable, so file and environment cannot mean different things, and ``host`` asks one
+Each key is a variable, so file and environment cannot mean different things, and ``host`` asks one
 place. A variable that is set goes before the file, and the file before the host's own configuration.
 """
 
@@ -38,7 +38,7 @@ class Mirrors(TypedDict, total=False):
     debian: Annotated[Text, Field(description="Debian's mirror.")]
     ubuntu: Annotated[Text, Field(description="Ubuntu's mirror, with -security and -updates.")]
     images: Annotated[
-        Text, Field(description="What stands for docker.io; none: images are handed in, and not asked for.")
+        Text, Field(description="Mirror of docker.io; none: images are handed in, and no registry is asked.")
     ]
 
 
@@ -173,7 +173,7 @@ def read(path: Path) -> SiteFile:
         raise _explained(error, root, str(path)) from None
     except MatrixError as error:
         raise SiteError(
-            error.cause, place=error.place, hint=f"mend it, or name another: --site {NAME}"
+            error.cause, place=error.place, hint=f"fix it, or name another: --site {NAME}"
         ) from None
 
 

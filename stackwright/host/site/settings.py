@@ -77,7 +77,7 @@ def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
 
 
 def registry(environ: Mapping[str, str] = os.environ) -> RegistryAddress | None:
-    """Where images are published; None where nobody says."""
+    """Return where images are published; None where no registry is configured."""
     name = "STACKWRIGHT_REGISTRY"
     if not (text := environ.get(name)):
         return None
@@ -129,7 +129,7 @@ def _labels(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def signing_key(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The file with the site's private key; None where nobody names one."""
+    """Return the file with the site's private key; None where none is configured."""
     return _named_file("STACKWRIGHT_SIGNING_KEY", environ)
 
 
@@ -187,7 +187,7 @@ def _without_login(address: str) -> str:
 
 
 def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ, family: str = "debian") -> str | None:
-    """The address that a host of this family gets its own release from; other suites lie beside it."""
+    """Return the address that a host of this family gets its own release from, and other suites."""
     name = {"debian": "STACKWRIGHT_APT_MIRROR", "ubuntu": "STACKWRIGHT_UBUNTU_MIRROR"}[family]
     if mirror := environ.get(name):
         return checked_url(mirror, name)
@@ -338,7 +338,7 @@ def apt_sources(mirror: str, release: Distribution) -> str:
 def site_secrets(directory: Path, found: Site, release: Distribution) -> tuple[Secret, ...]:
     """Write the sources of a build's secrets into a private folder (mode 0700, files 0600).
 
-    Ids: ``ca`` (PEM bundle), ``apt-sources``, ``pip-conf``. What the site has not is left out.
+    Ids: ``ca`` (PEM bundle), ``apt-sources``, ``pip-conf``. Settings that are not configured are omitted.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)

@@ -13,7 +13,7 @@ from stackwright.host.project import Planned
 
 STEP = re.compile(r"\[(?P<stage>\S+) (?P<number>\d+)/\d+\]")
 FIRST_GUESS = 60.0
-"""Seconds of a step that no record tells of."""
+"""Seconds of a step that is in no record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,6 @@ def rendered(template: str, **values: Any) -> str:
 
 
 def actions() -> Mapping[str, str]:
-    """By name, what stands after ``uses:``."""
+    """Values of ``uses:``, by name."""
     rows = yaml.safe_load((HERE / "actions.yaml").read_text())
     return {row["name"]: f"{row['name']}@{row['commit']} # {row['tag']}" for row in rows}

@@ -12,7 +12,7 @@ MOST_JOBS = 256
 """Of all matrices of a run: docs.github.com, "Actions limits", job matrix."""
 
 OTHER_JOBS = 6
-"""What a workflow has beside its shards, at most."""
+"""Most jobs that a workflow has besides its shards."""
 
 ROOMIER = 1.25
 """How much more time a shard gets in each round that ends with too many of them."""

@@ -55,22 +55,22 @@ class Content:
 
 
 class _Digest:
-    """Digests in order, large pieces on a thread beside: hashing needs no interpreter."""
+    """Hash pieces in order, large ones on another thread: hashing releases the interpreter."""
 
-    def __init__(self, with_md5: bool, beside: ThreadPoolExecutor | None) -> None:
+    def __init__(self, with_md5: bool, hasher: ThreadPoolExecutor | None) -> None:
         self.hashes = [hashlib.sha256()]
         if with_md5:
             self.hashes.append(hashlib.md5(usedforsecurity=False))
-        self._beside = beside
+        self._hasher = hasher
         self._last: Future[None] | None = None
 
     def feed(self, piece: bytes) -> None:
-        if self._beside is None or len(piece) < OFF_THREAD:
+        if self._hasher is None or len(piece) < OFF_THREAD:
             self.wait()
             self._update(piece)
         else:
             self.wait()
-            self._last = self._beside.submit(self._update, piece)
+            self._last = self._hasher.submit(self._update, piece)
 
     def wait(self) -> None:
         if self._last is not None:
@@ -83,10 +83,10 @@ class _Digest:
 
 
 def content(
-    path: str, source: Reader, search: Callable[[], Search], beside: ThreadPoolExecutor | None = None
+    path: str, source: Reader, search: Callable[[], Search], hasher: ThreadPoolExecutor | None = None
 ) -> Content:
-    """Read a file to its end. ``beside``: where its pieces are hashed while they are searched."""
-    digest = _Digest(not path.startswith(WHEELS), beside)
+    """Read all of a file. ``hasher`` hashes its pieces while they are searched."""
+    digest = _Digest(not path.startswith(WHEELS), hasher)
     sought, shapes = search(), Shapes(path)
     python = SOURCE.fullmatch(path)
     whole = KEPT.fullmatch(path) is not None or (python is not None and python[1] in MAGIC)

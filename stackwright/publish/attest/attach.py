@@ -1,4 +1,4 @@
-"""What is told of a published image, signed by the site's key, beside the image in the registry."""
+"""Attach signed attestations to a published image, stored as OCI referrers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECORD = "org.stackwright.records.files"
 """Annotation of a referring manifest: the sha256 of the record that it belongs to."""
 
 SIGNER = "org.stackwright.signer"
-"""Annotation of a referring manifest: the id of the key that signed. Nobody believes it: it saves work."""
+"""Annotation of a referring manifest: the id of the key that signed. A hint, never trusted: it saves work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def attach(
 class _Signed:
     """``manifest`` is the image's, ``reference`` names it.
 
-    Anyone who may write to the registry can write an annotation, and so keep an image without a statement:
+    Every user of the registry may write an annotation, and so leave an image without a statement:
     ``candidates``, by digest with their annotations, are only where to look.
     """
 

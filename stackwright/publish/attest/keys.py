@@ -1,4 +1,4 @@
-"""The keys that sign and that verify. A bare public key has no end; a certificate has, and is held to it.
+"""Keys that sign and that verify. A public key never expires; a certificate does, and that is checked.
 
 What a site hands to those who verify is one file: the public key, or a certificate over it (its own, or of
 its CA). The file is what is trusted, so a certificate's issuer is not asked about: its dates are.
@@ -42,9 +42,9 @@ class PublicKey:
         return keyid(self.pem)
 
     def require_valid(self, at: datetime) -> None:
-        """AttestError where the certificate has ended, or has not begun.
+        """AttestError where the certificate has expired, or is not valid yet.
 
-        It holds for signatures of any age: without a log that others keep, nobody can tell when one was made.
+        It holds for signatures of any age: without an independent log, its time cannot be known.
         """
         if self.since and at < self.since:
             raise AttestError(

@@ -1,4 +1,4 @@
-"""An image and what refers to it, in a folder in the OCI layout: every blob is held to its digest.
+"""An image and what refers to it, in a folder in the OCI layout: every blob is checked against its digest.
 
 A registry is read through such a folder as well, so that there is one way to verify.
 Source: opencontainers/image-spec, image-layout.md and manifest.md (``subject``).
@@ -70,7 +70,7 @@ class Layout:
         """AttestError where it is absent, too large, or not what its digest says."""
         content = _read(self.path(digest, what), what)
         if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
-            raise AttestError(f"was changed: it is not what {digest} stands for", place=what, hint=COPY)
+            raise AttestError(f"was changed: it does not match {digest}", place=what, hint=COPY)
         if size is not None and size != len(content):
             raise AttestError(f"has {len(content)} bytes, and {size} are declared", place=what, hint=COPY)
         return content
@@ -84,7 +84,7 @@ class Layout:
         except OSError as error:
             raise AttestError(f"{digest} is not there", place=what, hint=COPY) from error
         if f"sha256:{found}" != digest:
-            raise AttestError(f"was changed: it is not what {digest} stands for", place=what, hint=COPY)
+            raise AttestError(f"was changed: it does not match {digest}", place=what, hint=COPY)
         return path.stat().st_size
 
     def path(self, digest: str, what: str) -> Path:
@@ -120,7 +120,7 @@ def split(reference: str) -> tuple[Path | None, str]:
 def image_of(layout: Layout, wanted: str = "") -> str:
     """The digest of the one image in it, or of that with the tag or digest ``wanted``.
 
-    A tag is what index.json itself says. An index that it names was written by whoever may write to the
+    A tag is what index.json itself says. An index that it names was written by a user who may write to the
     registry, and could call a signed image by the tag that leads others to another one.
     """
     images: dict[str, list[str]] = {}

@@ -42,7 +42,7 @@ REFERENCE = re.compile(
 class Access:
     """``env`` is what oras needs of the site (DOCKER_CONFIG, SSL_CERT_FILE), ``folders`` where that lies.
 
-    ``plain``: the registry speaks http. ``patience``: seconds that it may be away; ``say`` tells of them.
+    ``plain``: the registry speaks http. ``patience``: seconds that it may be away, which ``say`` reports.
     """
 
     oras: Tool
@@ -61,7 +61,7 @@ class Access:
             return path.read_bytes()
 
     def blob(self, reference: str) -> bytes:
-        """The bytes under a digest, which they are held to."""
+        """Return the bytes under a digest, checked against it."""
         with TemporaryDirectory(prefix="stackwright-blob-") as name:
             path = Path(name) / "blob"
             words: Words = ("--output", path, "--no-tty", *self._options(), reference)
@@ -76,7 +76,7 @@ class Access:
         return tuple((str(one.get("digest")), one.get("annotations") or {}) for one in listed)
 
     def attach(self, reference: str, artifact_type: str, file: Path, annotations: Mapping[str, str]) -> None:
-        """As a referrer of OCI 1.1; where the registry knows none, under the tag that stands for them."""
+        """Attach a referrer of OCI 1.1; where the registry has no such API, under the fallback tag."""
         title = {"org.opencontainers.image.title": file.name}
         with TemporaryDirectory(prefix="stackwright-annotations-") as name:
             path = Path(name) / "annotations.json"
@@ -186,12 +186,12 @@ CAUSES = (
     (r": not found$|\b(manifest|name|blob) unknown", "it is not there",
      "is the name right, and was it published?"),
 )  # fmt: skip
-"""What oras says, seen with oras 1.2 before docker-registry 2.8. "Not found" it says of words as well."""
+"""What oras says, seen with oras 1.2 before docker-registry 2.8. It prints "not found" for words as well."""
 
 
 def _failure(done: Completed, reference: str, doing: str) -> StackwrightError:
     if "mismatch" in done.stderr:
-        cause = f"the registry gives what its digest does not stand for: {last_line(done)}"
+        cause = f"the registry sends bytes that do not match the digest: {last_line(done)}"
         return AttestError(cause, place=reference, hint="publish the image again")
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error")]
     words = (errors or [last_line(done)])[0]

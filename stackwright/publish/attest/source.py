@@ -62,7 +62,7 @@ def _pinned(registry: Access, reference: str) -> str:
 
 
 def _copied(registry: Access, reference: str, target: Path) -> Layout:
-    """Half a copy is none: the folder is then free for the next try."""
+    """Remove an incomplete copy, so that a retry can start clean."""
     try:
         return registry.copy(reference, target)
     except BaseException:

@@ -114,7 +114,7 @@ def verify(
 
 
 def _contents(layout: Layout, manifest: Manifest) -> tuple[Mapping[str, Any], int]:
-    """The configuration, and the bytes of all layers, each blob held to its digest and size."""
+    """The configuration, and the bytes of all layers, each blob checked against its digest and size."""
     document = manifest.document
     if document.get("mediaType") in INDEXES or "manifests" in document:
         raise AttestError(SEVERAL, place=manifest.digest, hint="name one of them")
@@ -133,7 +133,7 @@ def _contents(layout: Layout, manifest: Manifest) -> tuple[Mapping[str, Any], in
 
 
 def _parent(config: Mapping[str, Any]) -> str:
-    """Return the row's image that this one was built FROM, in words; "" where it is one itself."""
+    """Return the row's image that this one was built FROM, as text; "" where it is one itself."""
     history, labels = config.get("history"), dig(config, "config", "Labels")
     lines = [str(dig(line, "created_by") or "") for line in history] if isinstance(history, list) else []
     if not origin.is_derived(lines) or not isinstance(labels, Mapping):
@@ -145,7 +145,7 @@ def _parent(config: Mapping[str, Any]) -> str:
 
 
 def _attested(layout: Layout, manifest: Manifest, key: PublicKey, cosign: Tool) -> Attested:
-    """Anyone who may write to a registry can put more beside an image: what does not hold is passed over."""
+    """Every user who may write to a registry can attach more to an image: what does not verify is skipped."""
     statements: list[Statement] = []
     refused: list[tuple[str, AttestError]] = []
     for referrer in layout.referrers(manifest.digest):
@@ -180,7 +180,7 @@ def _statement(
 def _newest(found: Sequence[Statement]) -> Record:
     """An image that is probed again gets another record, and the last one counts: it may have failed.
 
-    One that a machine with a GPU goes on from has the same start.
+    One that a machine with a GPU continues has the same start.
     """
     try:
         read = [_RECORD.validate_json(json.dumps(one.predicate), strict=True) for one in found]
@@ -232,7 +232,7 @@ def _other_image(seen: Seen) -> str:
 
 
 def _other_values(seen: Seen) -> str:
-    """The row in the image's labels, beside the one that was signed."""
+    """Compare the row in the image's labels with the signed one."""
     try:
         row = json.loads(seen.label("stack"))
         labelled = dict(flatten(row))
@@ -313,7 +313,7 @@ AGREEMENT: Mapping[Kind, Callable[[Mapping[str, Any], Seen], str]] = {
 
 
 def _agreeing(kind: Kind, found: Sequence[Statement], seen: Seen) -> Statement:
-    """One that agrees with the record: those of earlier records may lie beside it."""
+    """Return one that agrees with the record: those of earlier records may be attached as well."""
     reasons = [AGREEMENT[kind](one.predicate, seen) for one in found]
     if "" not in reasons:
         _refuse(kind, reasons[0])

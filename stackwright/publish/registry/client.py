@@ -81,7 +81,7 @@ class Manifest:
 
 @dataclass(slots=True)
 class Registry:
-    """Every call tries again, with growing pauses, what may go well another time, and says so."""
+    """Every call retries transient failures, with growing pauses, and says so."""
 
     access: Access
     say: Callable[[str], None]
@@ -97,7 +97,7 @@ class Registry:
         return self._found(repository, lambda client: client.blob_size(digest)) is not None
 
     def push_blob(self, repository: str, digest: str, path: Path) -> None:
-        """Sent as a whole, unless it is there by now; the registry compares it with the digest."""
+        """Send a blob, unless the registry has it already; the registry compares it with the digest."""
         sent = self._patiently(repository, lambda client: client.push_blob(str(path)))
         if sent != digest:
             hint = "another process writes there; publish again"
@@ -234,7 +234,7 @@ def login_for(host: str) -> tuple[str, str] | None:
 
 
 def _require_certificates(ca: Path | None) -> None:
-    """requests says of a file that is none only that something is wrong with TLS."""
+    """Check the file first: requests reports a wrong one only as an error of TLS."""
     try:
         if ca:
             ssl.create_default_context(cafile=str(ca))

@@ -1,4 +1,4 @@
-"""What went wrong between us and a registry: worth another try, or said at once and by its name."""
+"""Errors of a registry: transient ones, and final ones with their cause."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from stackwright.core.errors import PublishError
 from stackwright.host.retry import NO_SUCH_NAME, transient_status
 
 KINDS = (DXFAuthInsecureError, DXFUnauthorizedError, DXFUnexpectedError, KeyError, ValueError)
-"""What python-dxf raises beside the exceptions of requests; the last two where an answer lacks a header."""
+"""What python-dxf raises besides the exceptions of requests; the last two where an answer lacks a header."""
 
 PASSING = (requests.Timeout, requests.exceptions.ChunkedEncodingError)
 CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """The other side went away in the middle of TLS, which says nothing about its certificate."""
 
 TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
-"""What http.client says of a proxy that does not lead to the registry, and the proxy's answer."""
+"""The message of http.client for a proxy that does not lead to the registry, and the proxy's answer."""
 
 FULL = re.compile(r'"Err": ?28\b|no space left|disk full|ENOSPC|XMinioStorageFull', re.IGNORECASE)
-"""28 is ENOSPC in what docker-registry says of its driver."""
+"""28 is ENOSPC in docker-registry's messages about its driver."""
 
 QUOTA = re.compile(r"quota|exceed[^.]*(limit|storage)|storage limit|insufficient storage", re.IGNORECASE)
 TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -43,7 +43,7 @@ MOST_SHOWN = 300
 
 
 def final(error: Exception, host: str, repository: str, *, login: bool) -> PublishError | None:
-    """The error to end with, or None where another try may help.
+    """Return the final error, or None where a retry may help.
 
     ``login``: whether a login for this registry was there to be sent.
     """
@@ -66,7 +66,7 @@ def stranger(said: str, place: str) -> PublishError:
     """``said``: what was wrong with its answer, or the head of it."""
     hint = "is it a registry? is a proxy, or a page for people to log in, before it?"
     title = TITLE.search(said)
-    cause = f"it answers as no registry does: {_short(title[1] if title else said)}"
+    cause = f"the answer is not a registry's: {_short(title[1] if title else said)}"
     return PublishError(cause, place=place, hint=hint)
 
 
@@ -169,7 +169,8 @@ def _answered_before_it(status: int, said: str, host: str) -> PublishError | Non
     hint = "look at the proxy before the registry"
     if status == 413:
         hint += ": a layer has GBs, and it limits a request's size"
-    return PublishError(f"what stands before the registry refuses ({status}): {said}", place=host, hint=hint)
+    cause = f"the proxy in front of the registry refuses ({status}): {said}"
+    return PublishError(cause, place=host, hint=hint)
 
 
 def message(response: requests.Response) -> str:
@@ -184,7 +185,7 @@ def message(response: requests.Response) -> str:
 
 
 def why(error: Exception) -> str:
-    """Of an error that is worth another try, in a few words."""
+    """Return a transient error in a few words."""
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"{error.response.status_code}: {message(error.response)}"
     if isinstance(error, requests.Timeout):

@@ -1,6 +1,6 @@
 """The history: every night, every build, in one SQLite file. docs/history.md describes its tables.
 
-A rollback journal, and not a write-ahead log, so that the one file is whole whenever nobody writes to it: it
+A rollback journal, and not a write-ahead log, so that the file is whole whenever no process writes to it: it
 can be copied and sent as it is. A process that is killed leaves a journal, and the next one rolls it back.
 """
 
@@ -91,7 +91,7 @@ def insert(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[Any,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """What the history says of one record. ``checks`` is the digest of what judged it.
+    """A record in the history. ``checks`` is the digest of what judged it.
 
     ``proven`` are the worlds whose verdict has no failed check. ``sizes`` are in bytes, by kind and name,
     ``seconds`` by phase. ``steps`` in their order: name, seconds, and whether it came from the cache.
@@ -209,7 +209,7 @@ def complete(connection: sqlite3.Connection, row: str, key: str) -> Build | None
 
 
 def last_phase(connection: sqlite3.Connection, row: str, key: str) -> str:
-    """Where the last run of this content came to; empty if there was none."""
+    """Return the phase that the last run of this content reached; empty if there was none."""
     found = connection.execute(
         "SELECT phase FROM build WHERE row = ? AND key = ? ORDER BY started DESC LIMIT 1", (row, key)
     ).fetchone()

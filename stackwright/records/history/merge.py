@@ -89,7 +89,7 @@ def _merge(db: sqlite3.Connection, source: sqlite3.Connection) -> int:
 
 
 def _take_published(db: sqlite3.Connection, one: tuple[Any, ...]) -> None:
-    """An image that a row went back to is published again: the later moment says what stands there now."""
+    """An image that a row went back to is published again: the later moment says what is published now."""
     row, key, reference, *_, at = one
     known = db.execute(
         "SELECT at FROM published WHERE row = ? AND key = ? AND reference = ?", (row, key, reference)

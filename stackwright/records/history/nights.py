@@ -1,4 +1,4 @@
-"""The history of nights: when each began and ended, what became of each row, and what was published."""
+"""The history of nights: when each began and ended, the result of each row, and what was published."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROW = TypeAdapter(RowNight)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastNight:
-    """What became of a row; ``rule`` is the one that refused it, or empty."""
+    """The result of a row; ``rule`` is the one that refused it, or empty."""
 
     state: str
     rule: str
@@ -73,7 +73,7 @@ def current_builds(db: sqlite3.Connection) -> dict[str, Build]:
 
 
 def last_night(db: sqlite3.Connection, matrix: str) -> dict[str, LastNight]:
-    """What became of each row of a matrix in the last night that it was in and that ended."""
+    """Return the result of each row of a matrix in the last finished night that it was in."""
     found = db.execute(
         "SELECT row, state, coalesce(json_extract(document, '$.rejection.rule'), ''), max(run.started)"
         " FROM night JOIN run ON run.id = night.run WHERE run.finished IS NOT NULL AND run.matrix = ?"
@@ -130,7 +130,7 @@ def remember_inputs(db: sqlite3.Connection, known: Mapping[str, Iterable[Input]]
 
 
 def inputs_of(db: sqlite3.Connection, key: str) -> tuple[Input, ...]:
-    """Empty where nobody noted them. Kinds that only another release knows are passed over."""
+    """Return the noted inputs. Kinds that only another release knows are skipped."""
     found = db.execute("SELECT kind, name, value FROM input WHERE key = ?", (key,))
     known = {kind.value: kind for kind in Kind}
     return tuple(

@@ -39,7 +39,7 @@ ENDED = "SELECT id FROM run WHERE finished IS NOT NULL ORDER BY started DESC, id
 class Line:
     """One row in one night, and the build that stood at its end: None where it has no such thing.
 
-    ``tiers``: how many passed in each world, in words. ``image`` and ``sif`` are in bytes.
+    ``tiers``: how many passed in each world, as text. ``image`` and ``sif`` are in bytes.
     """
 
     row: str
@@ -86,7 +86,7 @@ def document(found: Sequence[Line]) -> dict[str, Any]:
 
 def table(found: Sequence[Line]) -> Table:
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("row", "night", "came to", "key", "tiers passed", "image", "sif", "time"):
+    for heading in ("row", "night", "result", "key", "tiers passed", "image", "sif", "time"):
         made.add_column(heading, overflow="fold")
     last = ""
     for one in found:

@@ -62,7 +62,7 @@ TIERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """``percent`` is the length, of the longest in its picture; ``share`` is words beside the value."""
+    """``percent`` is the length, of the longest in its picture; ``share`` is text next to the value."""
 
     label: str
     value: str
@@ -129,7 +129,7 @@ class RowView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeView:
-    """A SIF of a definition file. ``notes`` are what must be known beside its marks."""
+    """A SIF of a definition file. ``notes`` are what must be known in addition to its marks."""
 
     one: Native
     cells: tuple[TierCell, ...]
@@ -228,7 +228,7 @@ def _numbers(record: Record) -> tuple[tuple[str, str], ...]:
 
 
 def _versions(record: Record) -> tuple[Version, ...]:
-    """Each declared field beside what was found, then what was found beyond that."""
+    """List each declared field with what was found, then what was found beyond that."""
     declared, found = dict(record.declared), dict(record.found)
     names = [name for name in {**declared, **found} if name not in IDENTITY]
     return tuple(
@@ -332,7 +332,7 @@ def _launches(record: Record) -> tuple[Recipe, ...]:
 
 
 def _published(record: Record) -> str:
-    """The reference by digest, for whoever pulls; empty while the image is only where it was built."""
+    """Return the reference by digest, to pull it; empty while the image is only where it was built."""
     if record.image is None or not record.image.digest:
         return ""
     head, _, last = record.image.reference.rpartition("/")

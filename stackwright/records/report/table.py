@@ -89,7 +89,7 @@ def write_page(
     natives: Sequence[Native] = (),
     at: datetime | None = None,
 ) -> Path:
-    """One HTML file that needs nothing beside it, replaced as a whole. ``at`` is when it is made: now."""
+    """Write one HTML file that needs no other, and replace it as a whole. ``at`` is when it is made: now."""
     text = page(tuple(records), rejections, at or datetime.now(UTC), natives)
     return replace_durably(path, text.encode(errors="replace"))
 
@@ -128,7 +128,7 @@ def _caption(
 
 
 def _notes(record: Record) -> list[str]:
-    """What a person must know beside the marks: versions, failed checks, tiers not run, an early end."""
+    """What a reader must know besides the marks: versions, failed checks, tiers not run, an early end."""
     row = clean(record.row)
     lines = [f"{row}: {key_versions(record)}"]
     lines += [f"{row}: {ending(record)}"] if ending(record) else []

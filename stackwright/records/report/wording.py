@@ -1,4 +1,4 @@
-"""What the records say of a row, in the words and units that every report uses.
+"""Describe the records of a row in the words and units that every report uses.
 
 A tier that could not run is "not run" with its reason, everywhere; nothing here turns it into a pass.
 """
@@ -17,7 +17,7 @@ from stackwright.records.definition_builds import Native
 
 WORLDS = ("docker", "sif")
 NATIVE = "def"
-"""What a SIF of a definition file is called beside them."""
+"""The name of a SIF of a definition file among the worlds."""
 
 LABELS = {
     "cuda": "CUDA", "cuda_runtime": "CUDA runtime", "cudnn": "cuDNN", "flavour": "Flavour", "gcc": "GCC",
@@ -31,7 +31,7 @@ KEY_VERSIONS = (*(one.name for one in (*MODULES, *COMMUNICATION)), "cuda", "nccl
 
 
 class State(StrEnum):
-    """What can be said of a row as a whole."""
+    """The state of a row over all its worlds."""
 
     PROVEN = "proven"
     PARTLY = "partly proven"
@@ -95,7 +95,7 @@ def _where(worlds: dict[str, list[str]]) -> str:
 
 
 def native_notes(one: Native, records: Iterable[Record]) -> tuple[str, ...]:
-    """What a person must know of a SIF of a definition file beside its marks."""
+    """List what a reader must know of a SIF of a definition file besides its marks."""
     of_image = next((record.key for record in records if record.row == one.row), one.key)
     notes = [one.reason] if one.reason else []
     if one.verdict:

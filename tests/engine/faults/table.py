@@ -92,7 +92,7 @@ FAULTS = (
     run("apt-sources", "printf 'deb %s sid main' http://mirror.example > /etc/apt/sources.list.d/site.list",
         "static.site-config", "site.list"),
     meta("proxy", "ENV https_proxy=http://proxy.example:3128", "static.proxy", "https_proxy"),
-    Fault(name="index-in-history", red=frozenset({"static.history"}), says=("tells of PIP_INDEX_URL",),
+    Fault(name="index-in-history", red=frozenset({"static.history"}), says=("contains PIP_INDEX_URL",),
           instructions=("ARG PIP_INDEX_URL=http://index.example", "RUN true")),
     Fault(name="site-in-a-deleted-file", red=frozenset({"static.site-layers"}),
           says=("mirror in etc/left of layer",),

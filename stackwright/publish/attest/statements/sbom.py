@@ -1,7 +1,7 @@
 """What is in an image, as a CycloneDX document: packages as the probes saw them, Horovod with its patches.
 
 Pure: the same image, record and facts give the same document. The library writes CycloneDX; which component
-stands for which field of the record is data here, so that ``verify`` compares the two by the same table.
+is which field of the record is data here, so that ``verify`` compares the two by the same table.
 """
 
 from __future__ import annotations

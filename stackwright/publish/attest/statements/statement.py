@@ -29,7 +29,7 @@ _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}\Z")
 
 
 class Kind(StrEnum):
-    """What is told of an image, by the type of its predicate."""
+    """Kinds of attestations of an image, by the type of the predicate."""
 
     SBOM = "https://cyclonedx.org/bom"
     VEX = "https://openvex.dev/ns/v0.2.0"

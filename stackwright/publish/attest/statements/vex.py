@@ -113,7 +113,7 @@ def disagreement(document: Mapping[str, Any], record: Record, image: str) -> str
         name, status, products = dig(one, "vulnerability", "name"), dig(one, "status"), dig(one, "products")
         digests = [dig(product, "hashes", "sha-256") for product in _list(products)]
         if digests != [image.removeprefix("sha256:")]:
-            return f"what it says of {name} is of another image"
+            return f"its statement on {name} is about another image"
         if name in derived and status != derived[name]:
             return f"{name} is {derived[name]} by the record, and {status} in it"
     return ""
