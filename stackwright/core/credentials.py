@@ -6,11 +6,11 @@ labels. Pure. What is reported are kinds and places, never values.
 One text, as a value of ENV or a line of the history:
 
     kinds(text)               # ("password",)
-    redact(text)              # the text with "[redacted: password]" in the place of the value
+    redact(text)              # the text with "[redacted: password]" instead of the value
 
 Files, in pieces of any size, each with a search of its own:
 
-    search = Search(path)     # its path from the root: source code is told from settings by it
+    search = Search(path)     # its path from the root: it separates source code from settings
     for piece in pieces:      # in order, of 512 bytes at least but for the last
         search.feed(piece)
     search.found()            # ("private key",): the kinds of what is in it, once each
@@ -121,7 +121,7 @@ def holds(text: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """The text, with a mark in the place of each credential."""
+    """Return the text, with a mark instead of each credential."""
     data = text.encode(errors="surrogateescape")
     found = sorted(hits(data), key=lambda hit: (hit.start, -hit.end))
     if not found:
@@ -135,7 +135,7 @@ def redact(text: str) -> str:
 
 
 def texts(document: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Each text of a document in JSON types, with its place; a name stands before its value, as in ENV."""
+    """Each text of a document in JSON types, with its place; a name precedes its value, as in ENV."""
     if isinstance(document, str):
         yield place, document
     elif isinstance(document, Mapping):

@@ -48,7 +48,7 @@ class StackwrightError(Exception):
 
 
 class InternalError(StackwrightError):
-    """A defect of ours."""
+    """A defect of Stackwright."""
 
     exit_code = StackwrightError.exit_code
     meaning = StackwrightError.meaning
@@ -129,14 +129,14 @@ class RecordError(StackwrightError):
 
 class PublishError(StackwrightError):
     exit_code = 13
-    meaning = "the registry could not be reached, did not take what was sent, or has not what was asked for"
+    meaning = "the registry is unreachable, rejected the upload, or lacks the image"
     away = False
     """The registry said nothing that is final: all patience with it is used up."""
 
 
 class GateError(StackwrightError):
     exit_code = 14
-    meaning = "a row may not be published: a tier did not pass, or it has less than yesterday"
+    meaning = "a row may not be published: a tier did not pass, or it has less than what is published"
 
 
 class AttestError(StackwrightError):
@@ -155,4 +155,4 @@ class NodesError(StackwrightError):
 
 
 EXIT_INTERRUPTED = 130
-"""Ctrl-C: what was finished is kept, the next run goes on from there."""
+"""Ctrl-C: what was finished is kept, the next run continues from there."""

@@ -63,7 +63,7 @@ EXAMPLE = (
     rb"|required|optional|empty|undefined|str|string|bytes|bool|int|self|x+|\*+|\.+|-+|_+)"
     rb"(?:[-_ ]?(?:here|value|file|path|goes[-_ ]here|ref|string|name|id|\d))?"
 )
-"""A word that stands for the secret."""
+"""A word instead of the secret."""
 
 NO_VALUE = (
     rb"^(\d+:)?\d+(\.\d+)+[\w.+~-]*$|^[/~.*@]|[${}<>()\[\]]|%[sr(]|\.\.\."

@@ -48,8 +48,8 @@ WHEEL
 """
 NO_ANSWER = b"import pathlib, sys\npathlib.Path(sys.argv[1]).write_text('{}')\n"
 STANDS_IN = {"probes/attack.py": NO_ANSWER, "probes/compile.py": NO_ANSWER}
-BESIDE = tuple((name, STANDS_IN.get(name, content)) for name, content in SOURCES.beside)
-SMALL = replace(SOURCES.with_file(SCRIPT, BUILD_SCRIPT.encode()), beside=BESIDE)
+BESIDE = tuple((name, STANDS_IN.get(name, content)) for name, content in SOURCES.companions)
+SMALL = replace(SOURCES.with_file(SCRIPT, BUILD_SCRIPT.encode()), companions=BESIDE)
 WITHOUT_NCCL = SMALL.with_file(SCRIPT, BUILD_SCRIPT.replace('"nccl", ', "").encode())
 
 

@@ -200,4 +200,4 @@ def test_a_plan_shows_what_nobody_checked(capsys: pytest.CaptureFixture[str]) ->
         0,
         [("nvidia-image", "unchecked")],
     )
-    assert "warning: nvidia-image: nobody checked" in call(capsys, *NVIDIA, "plan", "cuda13-ubuntu")[1]
+    assert "warning: nvidia-image: it is not checked" in call(capsys, *NVIDIA, "plan", "cuda13-ubuntu")[1]

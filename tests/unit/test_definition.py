@@ -103,14 +103,15 @@ def test_each_post_is_shell_and_each_file_is_there(row: Planned, tmp_path: Path)
 
 def test_the_image_keeps_its_key() -> None:
     assert (
-        dockerfile.render(stack(), SOURCES).key == dockerfile.render(stack(), replace(SOURCES, beside=())).key
+        dockerfile.render(stack(), SOURCES).key
+        == dockerfile.render(stack(), replace(SOURCES, companions=())).key
     )
     assert RECIPE.key != dockerfile.render(stack(), SOURCES).key
     assert render_definition(stack(), SOURCES) == RECIPE
 
 
 def test_its_own_key_covers_the_probes() -> None:
-    assert render_definition(stack(), replace(SOURCES, beside=SOURCES.beside[1:])).key != RECIPE.key
+    assert render_definition(stack(), replace(SOURCES, companions=SOURCES.companions[1:])).key != RECIPE.key
 
 
 def test_the_toolchain_is_shipped_in_the_devel_flavour_only() -> None:

@@ -125,7 +125,7 @@ def test_an_unchecked_fact_warns_and_refuses_nothing() -> None:
     (notice,) = notices(row, None)
     assert (notice.rule, notice.said, notice.how) == ("nvidia-image", Said.WARNS, How.UNCHECKED)
     line = tables.notice_line("row", notice)
-    assert line.startswith("row: warning: nvidia-image: nobody checked")
+    assert line.startswith("row: warning: nvidia-image: it is not checked")
     assert "unchecked 2026-11-22" in line
 
 

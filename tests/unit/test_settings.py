@@ -90,7 +90,7 @@ PLANTS: tuple[tuple[Change, str, str], ...] = (
     (line(f"RUN curl https://build:{SECRET}@index.example/x"), "static.credentials", "login in an address"),
     (line("ENV NCCL_P2P_DISABLE=1 NCCL_DEBUG=INFO"), "static.history", "sets NCCL_DEBUG"),
     (line("/bin/sh -c #(nop)  ENV HOROVOD_CYCLE_TIME=1"), "static.history", "sets HOROVOD_CYCLE_TIME"),
-    (line("ARG PIP_INDEX_URL=http://index.example/simple"), "static.history", "(ARG) tells of PIP_INDEX_URL"),
+    (line("ARG PIP_INDEX_URL=http://index.example/simple"), "static.history", "(ARG) contains PIP_INDEX_URL"),
     (label("maintainer", "someone"), "static.labels", "the label maintainer is not the row's"),
     (label("org.opencontainers.image.source", "https://elsewhere.example"), "static.labels", "elsewhere"),
     (label("org.opencontainers.image.licenses", "MIT"), "static.labels", "'MIT'"),

@@ -440,7 +440,7 @@ def test_a_devel_image_ships_the_nvcc_of_the_row() -> None:
         ("HYDRA build details:\n    Version:                                 4.2.1\n", ""),
         ("HYDRA build details:\n    Version:                                 4.0.2\n", "4.0.2"),
         ("mpirun (Open MPI) 4.2.1", "openmpi"),
-        ("", "nobody known"),
+        ("", "unknown"),
     ],
 )
 def test_mpich_is_told_from_open_mpi(text: str, wrong: str) -> None:

@@ -23,13 +23,13 @@ class MissingFact(Exception):
 class NotAsked(Exception):
     """There is nothing to judge, for a reason that another check fails for: the check is not run.
 
-    It keeps no other from being asked: so that other is.
+    Other checks do not wait for it.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one judgement came to: ``problems`` is empty when the image is right."""
+    """The result of one judgement: ``problems`` is empty when the image is right."""
 
     problems: tuple[str, ...] = ()
     seen: str = ""
@@ -43,7 +43,7 @@ class Rule:
     """One check. ``why`` is one plain sentence: what goes wrong for a user without it.
 
     ``needs`` are checks whose failure would make this one fail as well, and say nothing new: where one of
-    them failed, this one is not asked. ``applies`` says of which rows it is: others have no such thing.
+    them failed, this one is not asked. ``applies`` selects its rows: others have no such thing.
     """
 
     id: str

@@ -38,7 +38,7 @@ EXPLAINED = (
 """Paths that may differ between a Docker image and a SIF of its definition file, and why."""
 
 LENT = re.compile(r"/driver-\w{8}/")
-"""The folder of a library that stands for the driver (probes/driver.py): it has another name each time."""
+"""The folder of the stub driver (probes/driver.py): it has another name each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ def is_derived(history: Iterable[str]) -> bool:
 
 
 def is_of_row(history: Iterable[str]) -> bool:
-    """Return whether a row's instructions are in the history: labels alone can be written by anyone."""
+    """Return whether a row's instructions are in the history: every user can write labels."""
     return any(map(_labels_row, (_SHELL.sub("", line) for line in history)))
 
 

@@ -129,7 +129,7 @@ def _own_cuda(cell: Cell) -> Answer:
         return Said.FITS if entry else Said.SILENT
     reason = (
         f"the wheel of torch {version} holds a CUDA runtime or an NCCL of its own, "
-        "beside those that Horovod is linked against"
+        "in addition to those that Horovod is linked against"
     )
     return Clash(values=(("torch", version),), reason=reason, fact=entry.fact)
 

@@ -1,4 +1,4 @@
-"""What differs between two rows: in words, and as options of a command line."""
+"""Differences between two rows: as text, and as options of a command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIELDS = (
 
 
 def changes(old: Cell, new: Cell) -> tuple[str, ...]:
-    """In words: "gcc 13 instead of 14"."""
+    """Return the change as text: "gcc 13 instead of 14"."""
     return tuple(
         f"{name} {shown(new.value(name))} instead of {shown(old.value(name))}"
         for name in _differing(old, new)

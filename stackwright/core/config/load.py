@@ -1,7 +1,7 @@
 """Read ``matrix.yaml``. Whatever the file holds, the outcome is a Matrix or one MatrixError.
 
 ``load`` reads the file, ``interpret`` is pure. The tree of ``document`` becomes plain values, pydantic
-checks them against ``schema``, and the first thing that it finds is told in the user's words at its place.
+checks them against ``schema``, and the first problem is reported in the user's words at its place.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ADAPTER: TypeAdapter[schema.MatrixFile] = schema.adapter()
 
 
 def read_text(path: Path) -> str:
-    """A file of ours that a person wrote. Raises MatrixError for what is no text of a sensible size."""
+    """Read a file of the project. Raise MatrixError for what is not text of a sensible size."""
     return _decode(_read(path), str(path))
 
 

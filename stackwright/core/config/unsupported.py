@@ -1,6 +1,6 @@
 """Real values that this release does not support: why, and the nearest way. Data, and one look-up.
 
-Without an entry here such a value gets a suggestion by its spelling, which helps nobody who meant it.
+Without an entry here such a value gets a suggestion by its spelling, which does not help a user who meant it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ ENTRIES = (
     _entry("python", r"pypy.*", "the wheels of the frameworks are for CPython", 'write it as in "3.13"'),
     _entry("gpu_arch", r"gfx[0-9a-f]+", AMD, 'write the NVIDIA GPUs\' capabilities, as in "8.0"'),
     _entry("gpu_arch", r"(sm|compute)_?[0-9]{2,3}[af]?", "a capability is written with a point, and what it "
-           "stands for is machine code for it", 'write sm_90 as "9.0" and sm_120 as "12.0"'),
+           "requests is machine code for it", 'write sm_90 as "9.0" and sm_120 as "12.0"'),
     _entry("gpu_arch", r"(?i)(v100|a100|h100|h200|b200|l4|l40s?|a10|t4)", "a capability is a number",
            "T4 is 7.5, V100 7.0, A100 8.0, A10 8.6, L4 and L40 8.9, H100 and H200 9.0, B200 10.0"),
     _entry("provider", r"rocm|amd", AMD, "write provider: debian"),

@@ -28,7 +28,7 @@ class Distribution:
 
     ``image`` is the name that a registry gives the release; ``glibc`` decides which wheels fit.
     ``provider`` is the one that makes its base from this release; ``pythons`` are further ones, packaged
-    beside ``python``. ``lacks`` are packages of our images that it does not have. ``sources`` is where its
+    besides ``python``. ``lacks`` are packages of our images that it does not have. ``sources`` is where its
     own apt sources are. ``old_pip``: its pip knows no wheel tagged manylinux_X_Y (before 20.3), or
     its venv holds a pkg-resources that is no package of the index.
     """
@@ -128,7 +128,7 @@ NVIDIA_IMAGES = (
 )
 
 LISTED_TO = "13.0.0"
-"""The newest CUDA that NVIDIA_TAGS speaks of: nobody checked which images of later ones there are."""
+"""The newest CUDA in NVIDIA_TAGS: images of later ones are not checked."""
 
 CUDA_ARCH = {entry.key: entry for entry in entries.load("cuda-arch")}
 """By release of CUDA, the architectures that its nvcc makes code for."""

@@ -47,7 +47,7 @@ def _same_chip(made_for: tuple[int, ...], gpu: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """``ptx_is_both``: an entry compute_80 stands for machine code too."""
+    """``ptx_is_both``: an entry compute_80 means machine code too."""
 
     wheels: Wheels
     ptx_is_both: bool

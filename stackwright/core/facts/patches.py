@@ -1,4 +1,4 @@
-"""The source archive of a component and the patches for it: data beside the patches, read once."""
+"""The source archive of a component and the patches for it: data next to the patches, read once."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 class How(StrEnum):
     """READ: from the primary source itself, by a program that can read it again. DOCUMENTED: a document or
-    another project says so. UNCHECKED: nobody read it; such a fact warns and never refuses."""
+    another project says so. UNCHECKED: it was not read; such a fact warns and never refuses."""
 
     READ = "read"
     DOCUMENTED = "documented"

@@ -1,6 +1,6 @@
 """Wheels of frameworks on the package index: what an entry of a table says, and how one is looked up.
 
-The tables are written by ``build.py facts --update``; what no wheel says of itself is in the file of
+The tables are written by ``build.py facts --update``; other facts are in the file of
 its component.
 Versions are grouped by their first two numbers; a longer entry ("2.11.0") goes before a shorter one.
 """
@@ -67,7 +67,7 @@ class Wheels:
 
     @classmethod
     def load(cls, name: str, describe: Describe) -> Wheels:
-        """The newest of each minor release stands for it; an older one has an entry where it differs."""
+        """The newest of each minor release represents it; an older one has an entry where it differs."""
         found: list[Wheel] = []
         minors: dict[str, list[Entry]] = {}
         for entry in entries.load(name):

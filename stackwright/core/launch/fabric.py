@@ -13,7 +13,7 @@ NCCL_NET_SINCE = 21000
 
 SSH_WHY = (
     "how ssh reaches sshd-as-user of the other containers; each makes its host key when it starts, "
-    "so nobody can know it before, and the network between the hosts has to be one that you trust"
+    "so it is not known before, and the network between the hosts has to be one that you trust"
 )
 PATH_WHY = "the image's own PATH: ssh would start ranks without it"
 BIND_WHY = "the threads of a rank may use every core: the framework's, the loader's and those of collectives"
@@ -44,9 +44,7 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
         yield Variable(
             "NCCL_IB_HCA", f"={site.hca}", "exactly this device and port; without =, all that begin so"
         )
-    yield Variable(
-        "NCCL_DEBUG", "INFO", "say at the start which way was taken: NET/IB is the one that is wanted"
-    )
+    yield Variable("NCCL_DEBUG", "INFO", "say at the start which way was taken: it should be NET/IB")
 
 
 def ucx(site: Site) -> Iterator[Variable]:

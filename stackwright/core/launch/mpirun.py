@@ -113,7 +113,7 @@ def before(target: Target, site: Site) -> tuple[str, ...]:
     """How the containers are started that the line connects."""
     fabric = "--device /dev/infiniband --ulimit memlock=-1 " if site.fabric == "infiniband" else ""
     return (
-        "First, on each host, beside your program, with the keys of this job in ./keys, owned by uid 1000:",
+        "First, on each host, next to your program, with the keys of this job in ./keys, owned by uid 1000:",
         f"  docker run -d --name job --network host --gpus all --shm-size 1g {fabric}"
         "-v .:/workspace -v ./keys:/keys:ro -e AUTHORIZED_KEYS=/keys/id_ed25519.pub "
         f"{target.image} sshd-as-user {site.ssh_port}",

@@ -16,14 +16,14 @@ Fabric = Literal["tcp", "infiniband"]
 FABRICS: tuple[str, ...] = get_args(Fabric)
 
 SSH_PORT = 2222
-"""Where sshd-as-user listens unless it is told otherwise."""
+"""The default port of sshd-as-user."""
 
 TRAIN = ("python", "train.py")
-"""What each rank runs unless it is told otherwise."""
+"""The default command of each rank."""
 
 
 def mpi_of(flavour: str, version: str) -> Mpi | None:
-    """What a file or a label says of an MPI, or None where it is none that images have."""
+    """Return the MPI in a file or a label, or None where images have no such MPI."""
     if flavour not in ("openmpi", "mpich") or not re.fullmatch(r"\d+(\.\d+)*", version, re.ASCII):
         return None
     return Mpi(flavour="mpich" if flavour == "mpich" else "openmpi", version=version)

@@ -13,7 +13,7 @@ from stackwright.core.launch.fabric import BIND_WHY, nccl, proofs, ucx, uses_ucx
 from stackwright.core.launch.mpirun import openmpi_transport
 from stackwright.core.launch.recipe import Batch, Option, Site, Target, Variable
 
-HYBRID = "on a cluster with Slurm and Apptainer: the container's own MPI meets its ranks through srun"
+HYBRID = "on a cluster with Slurm and Apptainer: the container's own MPI connects its ranks through srun"
 BOUND = (
     "on a cluster with Slurm and Apptainer whose own MPI knows a fabric that the image's does not "
     "(Slingshot, Omni-Path), and it has the flavour and the ABI of the image's and asks for no newer glibc"
@@ -124,7 +124,7 @@ def _pyxis(target: Target) -> tuple[tuple[Option, ...], str, tuple[str, ...]]:
 
 
 def _enroot(target: Target) -> str:
-    """In its own notation: # behind the registry, and a digest in the place of the tag (its docker.sh)."""
+    """Return enroot's notation: # behind the registry, and a digest instead of the tag (its docker.sh)."""
     if not target.registry:
         return f"dockerd://{target.image}"
     path, at, digest = target.image.removeprefix(f"{target.registry}/").partition("@")

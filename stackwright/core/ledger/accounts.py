@@ -40,7 +40,7 @@ def _master(tree: Tree, name: str) -> Mapping[str, list[str]]:
 
 def _known(name: str, master: Mapping[str, list[str]]) -> Iterator[str]:
     if name not in master and name not in SYSTEM and name != USER:
-        yield f"has {name!r}, whom no package and no step of ours adds"
+        yield f"has {name!r}, whom no package and no step of Stackwright adds"
 
 
 def _user(fields: list[str], master: Mapping[str, list[str]]) -> Iterator[str]:

@@ -126,7 +126,7 @@ def _sums(text: str) -> dict[str, str]:
 
 
 def _diversions(text: str) -> dict[str, tuple[str, str]]:
-    """Path to where it went, and the package whose own file keeps the path; ":" is nobody's."""
+    """Path to its new place, and the package whose own file keeps the path; ":" is of no package."""
     lines = text.splitlines()
     triples = zip(lines[::3], lines[1::3], lines[2::3], strict=False)
     return {path: (to, by) for path, to, by in triples}

@@ -112,7 +112,7 @@ def _byte_code(entry: Entry, books: Books) -> Problem | None:
     if flags == CHECKED_HASH:
         right = not source.source_hash or entry.begin[8:16] == source.source_hash
         right = right or source.layer != entry.layer  # one of both is named for that
-        return None if right else problem("byte-code", entry, "is not of the source beside it")
+        return None if right else problem("byte-code", entry, "is not of the source next to it")
     if flags == TIMESTAMP and package and not wheel:
         made_of = (source.mtime % 2**32).to_bytes(4, "little") + (source.size % 2**32).to_bytes(4, "little")
         return (

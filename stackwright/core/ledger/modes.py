@@ -14,7 +14,7 @@ GROUP_OR_WORLD, SPECIAL, SETUID_OR_SETGID = 0o022, 0o7000, 0o6000
 
 
 def runs_as_another(entry: Entry) -> bool:
-    """Whether it gives who starts it what he has not."""
+    """Return whether it gives its user rights that the user lacks."""
     return entry.kind is Kind.FILE and (entry.mode & SETUID_OR_SETGID != 0 or entry.capability)
 
 

@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 UPSTREAM = (Kind.BASE, Kind.DISTRIBUTION, Kind.PACKAGE, Kind.COMPILER, Kind.FILES)
-"""What moves without anyone here: the answers of mirror and index."""
+"""Inputs that change upstream: the answers of mirror and index."""
 
 
 ORDER = {kind: number for number, kind in enumerate(Kind)}
@@ -55,7 +55,7 @@ class Change:
 
 
 class State(StrEnum):
-    """What became of a row in a night."""
+    """The result of a row in a night."""
 
     REBUILT = "rebuilt"
     FAILED = "failed"
@@ -121,7 +121,7 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowNight:
-    """One row. ``why`` it was worked on, in words; ``changes`` since ``baseline``, the last complete build.
+    """One row. ``why`` it was worked on, as text; ``changes`` since ``baseline``, the last complete build.
 
     ``new``: it was not so in the night before. ``lock`` is the sha256 of the lock that the key was made with.
     ``build`` and ``baseline`` name records. ``unpublished`` says why what passed is not in the registry.
@@ -169,7 +169,7 @@ class Morning:
 
     @property
     def upstream(self) -> tuple[tuple[Change, tuple[str, ...]], ...]:
-        """What moved without anyone here, with the rows that it moved in."""
+        """Return what changed upstream, with the rows that it changed."""
         found: dict[Change, list[str]] = {}
         for row in self.rows:
             for change in row.changes if not row.edited else ():

@@ -103,7 +103,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """A phase that has ended; one that has not ended is not in the record."""
+    """A phase that has ended; one that still runs is not in the record."""
 
     phase: Phase
     seconds: Seconds
@@ -151,7 +151,7 @@ class Record:
         return next((verdict for verdict in self.verdicts if verdict.world == world), None)
 
     def seconds(self, phase: Phase) -> float | None:
-        """How long the phase took, or None if it has not ended: then it is still to be done."""
+        """Return how long the phase took, or None if it did not end: then it is still to be done."""
         return next((timing.seconds for timing in self.timings if timing.phase is phase), None)
 
 

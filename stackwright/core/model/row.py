@@ -198,7 +198,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Why a row cannot work, or is not known to. A value, not an exception: ``plan`` prints it beside the
+    """Why a row cannot work, or is not known to. A value, not an exception: ``plan`` prints it with the
     rows that can.
 
     ``how`` and ``when`` are those of the fact that the rule rests on, as in rules/provenance.py.

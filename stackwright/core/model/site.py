@@ -41,7 +41,7 @@ class Site:
 
     ``pip``: pip's option names and their values. ``proxies``: the environment's names in lower case.
     ``cache`` is a repository for the cache of builds; ``builders`` are names that buildx knows.
-    ``images`` is docker.io or what stands for it, whose ``repository`` then comes before those of images;
+    ``images`` is docker.io or its mirror, whose ``repository`` then comes before those of images;
     None where images are handed in. ``labels`` are those that the site gives to its images.
     ``uv`` are uv's variables for the index; ``signing_password`` is that of ``signing_key``.
     """

@@ -1,4 +1,4 @@
-"""What an image of a row says of itself beside its labels: what the templates write, as values. Pure.
+"""The configuration of a row's image, without its labels: what the templates write, as values. Pure.
 
 dockerfiles/ and singularity/ write the same once more, in their own notation: tests/golden compares the two.
 """

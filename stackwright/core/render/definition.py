@@ -35,7 +35,11 @@ def render_definition(stack: Stack, sources: Sources) -> Recipe:
         values(stack, sources) | _own_values(stack) | {"labels": sif_labels(stack, render(stack, sources))}
     )
     text = template.render(**given)
-    files = {**context(stack, sources), file_name(stack): (text + "\n").encode(), **dict(sources.beside)}
+    files = {
+        **context(stack, sources),
+        file_name(stack): (text + "\n").encode(),
+        **dict(sources.companions),
+    }
     return recipe(stack, files)
 
 

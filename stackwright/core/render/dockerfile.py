@@ -95,7 +95,7 @@ def gpu_test(sources: Sources, reference: str, extensions: Sequence[str], run_fl
 
 
 def bake(recipes: Iterable[Recipe]) -> str:
-    """A bake file for all recipes, to lie beside their folders: ``docker buildx bake -f``."""
+    """Return a bake file for all recipes, to put next to their folders: ``docker buildx bake -f``."""
     targets = {
         recipe.id: {
             "context": recipe.id,
@@ -200,7 +200,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
 
 
 def _compiled(stack: Stack) -> str:
-    """The layers that are compiled for the row, in words; extensions of a person's own where none is."""
+    """Return the layers that are compiled for the row, as text; the user's own extensions where none is."""
     layers = of(stack.communication)
     return " and ".join(one.title for one in layers if one.build and one.build.stage) or "extensions"
 

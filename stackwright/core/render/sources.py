@@ -14,15 +14,16 @@ SHIPPED_MATRIX = "matrix.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """``files`` are those that components compile from, by their path. ``beside`` lies beside a definition
-    file: the probes, what judges them, and the examples. ``matrix`` is the source that a rendered file names.
+    """``files`` are those that components compile from, by their path. ``companions`` go next to a
+    definition file: the probes, what judges them, and the examples. ``matrix`` is the source that a rendered
+    file names.
     """
 
     templates: tuple[tuple[str, str], ...]
     files: tuple[tuple[str, bytes], ...]
     sshd_script: bytes
     series: Series
-    beside: tuple[tuple[str, bytes], ...] = ()
+    companions: tuple[tuple[str, bytes], ...] = ()
     matrix: str = SHIPPED_MATRIX
 
     @classmethod
@@ -44,7 +45,9 @@ class Sources:
                 *_templates(root / "steps", "steps/"),
                 *templates,
             ),
-            beside=tuple((path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)),
+            companions=tuple(
+                (path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)
+            ),
             files=tuple((path, (root / path).read_bytes()) for path in files),
             sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
             series=series,

@@ -18,7 +18,7 @@ Images = tuple[tuple[str, str], ...]
 """What a build starts from: the build argument, and the name of an image. BASE_IMAGE is the first."""
 
 NVCC = "nvidia-cuda-image"
-"""Stands in a lock beside the distribution's packages: the release in the tag of NVIDIA's image."""
+"""An entry of a lock among the distribution's packages: the release in the tag of NVIDIA's image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

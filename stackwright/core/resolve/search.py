@@ -1,7 +1,7 @@
 """The cheapest row that no rule refuses: exact, by branch and bound over the fields of a row.
 
 Whenever a value is chosen, the values of each field that is still open are narrowed to those that no rule
-refuses beside the values chosen so far. The cheapest of them bound what a row can cost from there on. What
+refuses with the values chosen so far. The cheapest of them bound what a row can cost from there on. What
 was narrowed is kept for later rows: it depends on no more than the values that rules read.
 """
 
@@ -25,7 +25,7 @@ class Stage:
     """Narrows a field once all fields up to some depth are chosen: by the rules that are due then.
 
     ``places`` are those of all fields that narrowed it so far. ``known`` has, by the choices that there were
-    at first, those that are left beside the values at these places.
+    at first, those that are left with the values at these places.
     """
 
     rules: tuple[tuple[CellRule, tuple[int, ...], dict[Values, bool]], ...]
@@ -63,7 +63,7 @@ class Rules:
         return stages
 
     def left(self, place: int, choices: Choices, values: Sequence[Any], rest: Cell) -> Choices:
-        """The choices of a field that no rule refuses beside the values chosen so far."""
+        """The choices of a field that no rule refuses together with the values chosen so far."""
         return self._left(self._at[len(values)][place], place, choices, values, rest)
 
     def _left(

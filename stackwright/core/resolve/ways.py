@@ -1,4 +1,4 @@
-"""The nearest rows that work: each is asked again, as it would be pasted, before anyone sees it."""
+"""The nearest rows that work: each is checked, as a user would paste it, before it is shown."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from stackwright.core.rules.table import CELL_RULES, EVERYWHERE, OF_RELEASE, ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """``kept`` says what was held on to, ``changes`` what differs from the question, in words. ``settings``
-    are what ``--set`` takes to get there from the row of the matrix; empty where that row is none of ours."""
+    """``kept`` is the field that stays, ``changes`` what differs from the question, as text. ``settings``
+    are what ``--set`` takes to get there from the row of the matrix; empty where it is not in the matrix."""
 
     kept: str
     changes: tuple[str, ...]

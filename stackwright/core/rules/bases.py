@@ -37,7 +37,7 @@ def _nvidia_image(cell: Cell) -> Answer:
         return Said.FITS
     values = (("cuda", cell.cuda or "none"), ("os", cell.os))
     if unlisted and distributions.nvidia_tag(cell.os, distributions.LISTED_TO):
-        reason = f"nobody checked that NVIDIA made a devel image of CUDA {tag or cell.cuda} on {cell.os}"
+        reason = f"it is not checked that NVIDIA made a devel image of CUDA {tag or cell.cuda} on {cell.os}"
         return Clash(values=values, reason=reason, fact=distributions.NVIDIA_TAGS_LATER)
     reason = f"NVIDIA made devel images on {cell.os} for CUDA {', '.join(made)}"
     if cell.cuda is None:

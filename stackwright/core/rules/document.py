@@ -24,8 +24,8 @@ what no compiler takes, then what the base lacks, and last what this release can
 tables do not know a value does not apply: it neither accepts nor refuses.
 
 Each source says how the fact was obtained, and when. *read*: from the primary source, by a program that can
-read it again; a refusal is final. *documented*: a document or another project says so; `--allow RULE` goes on
-all the same, and the image's labels and its record keep the rule's name. *unchecked*: nobody has read it; the
+read it again; a refusal is final. *documented*: a document or another project says so; `--allow RULE` builds
+the row anyway, and the image's labels and its record keep the rule's name. *unchecked*: it was not read; the
 rule warns and never refuses. Where the entries of a rule's table differ, the answer names its entry's source.
 """
 

@@ -87,7 +87,7 @@ class LockRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraRule:
     """``subject`` is the extra constraint that the rule is about; ``ask`` gets its value. ``fields`` are
-    what it reads of the cell, ``instead`` is what goes with the cells that it refuses, in words."""
+    what it reads of the cell, ``instead`` is what goes with the cells that it refuses, as text."""
 
     name: str
     subject: str

@@ -18,7 +18,7 @@ from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, Said, weigh
 
 OF_RELEASE = rules(Place.RELEASE, libraries.RULES)
-"""About what this release cannot build, though somebody could write what it takes."""
+"""Rules about what this release cannot build, though it could be written."""
 
 CELL_RULES: tuple[CellRule, ...] = (
     *rules(Place.INDEX),

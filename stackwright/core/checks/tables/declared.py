@@ -1,4 +1,4 @@
-"""Declared = shipped: what the row says of the system and of the packages, read back from the image."""
+"""Declared = shipped: the row's system and packages, read back from the image."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
     flavour = "openmpi" if "Open MPI" in text else "mpich" if "HYDRA" in text else None
     version = re.search(r"(?:\(Open MPI\)|Version:)\s+(\d+(?:\.\d+)*)", text)
     if flavour != stack.mpi.flavour:
-        return finding([f"the row declares {stack.mpi.flavour}, mpirun is of {flavour or 'nobody known'}"])
+        return finding(
+            [f"the row declares {stack.mpi.flavour}, mpirun is of {flavour or 'an unknown implementation'}"]
+        )
     return same(flavour, stack.mpi.version, version[1] if version else None)
 
 

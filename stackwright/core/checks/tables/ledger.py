@@ -17,7 +17,7 @@ TOGETHER = 4
 
 
 def books(facts: Facts) -> Mapping[str, Any]:
-    """What the ledger came to. NotAsked where the image could not be read from outside."""
+    """Return the ledger's result. NotAsked where the image could not be read from outside."""
     found: Mapping[str, Any] = take(facts, "ledger")
     if reason := found.get("not_read"):
         raise NotAsked(reason)
@@ -152,15 +152,15 @@ RULES = (
     Rule(id="ledger.links", tier=S, judge=of_kind("links"), needs=("ledger.read",),
          why="A link that leads elsewhere is another program under a known name, as another gcc as cc."),
     Rule(id="ledger.declared", tier=S, judge=of_kind("declared"), needs=("ledger.read",),
-         why="What scripts and steps of ours write is as they write it."),
+         why="Files of Stackwright's scripts and steps are as they write them."),
     Rule(id="ledger.modes", tier=S, judge=of_kind("modes"), needs=("ledger.read",),
          why="A setuid program, or a file that others may write, makes root of any user."),
     Rule(id="ledger.accounts", tier=S, judge=of_kind("accounts"), needs=("ledger.read",),
          why="A second user with the id 0, or one with a password, is a way in."),
     Rule(id="ledger.undeclared", tier=S, judge=undeclared, needs=("ledger.read",),
-         why="A file that belongs to no package, no wheel and no declared list was put there by someone."),
+         why="A file that belongs to no package, no wheel and no declared list has an unknown origin."),
     Rule(id="ledger.credentials", tier=S, judge=credentials, needs=("ledger.read",),
-         why="Whoever pulls an image has all its layers: a token that a later one removes is known."),
+         why="Every user who pulls an image has all its layers: a token that a later one removes is known."),
     Rule(id="ledger.same-files", tier=S, judge=same_files, needs=("ledger.read",), worlds=frozenset({"sif"}),
          why="The SIF has the files of the proven image, also where a list was changed with its file."),
 )  # fmt: skip

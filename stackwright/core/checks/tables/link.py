@@ -163,7 +163,7 @@ def abi(stack: Stack, facts: Facts) -> Finding:
 
 
 def mpi(stack: Stack, facts: Facts) -> Finding:
-    """MPICH's library is not mapped by that name everywhere; the row's MPI is what no other may be beside."""
+    """MPICH's library is not mapped by that name everywhere; no MPI but the row's may be there."""
     wanted = MPI_LIBRARY[stack.mpi.flavour]
     problems: list[str] = []
     seen: set[str] = set()

@@ -144,7 +144,7 @@ def _shown(value: Any) -> str:
 
 
 def other_labels(stack: Stack, facts: Facts) -> Finding:
-    """Those that no other check compares, and those that nobody rendered."""
+    """Return settings that no other check compares, and those that no template renders."""
     wanted, found = dict(labels(stack)), found_labels(facts)
     added = {KEY, VERSION, VENDOR, URL, PROVIDER, *rendered.OF_BASE[stack.provider]}
     problems = [
@@ -170,7 +170,7 @@ def history(stack: Stack, facts: Facts) -> Finding:
             names = sorted(_unknown(stack, facts, words))
             problems += [f"instruction {number} sets {name}, and the row does not" for name in names]
         elif told := SITE_IN_HISTORY.search(line):
-            problems.append(f"instruction {number} ({words.split()[0]}) tells of {told[0].strip()}")
+            problems.append(f"instruction {number} ({words.split()[0]}) contains {told[0].strip()}")
     return finding(problems, f"{len(lines)} instructions")
 
 
@@ -254,21 +254,21 @@ RULES = (
          why=f"A variable of an image changes what NVIDIA's runtime mounts, how NCCL, MPI and {LAYERS} "
              "work."),
     Rule(id="static.proxy", tier=S, judge=proxy, worlds=DOCKER,
-         why="A proxy or an index of the build site breaks the network of whoever runs the image."),
+         why="A proxy or an index of the build site breaks the network of every user of the image."),
     Rule(id="static.credentials", tier=S, judge=credentials,
          why="A password in a setting, a label or the history is everyone's who can pull the image."),
     Rule(id="static.history", tier=S, judge=history, worlds=DOCKER,
-         why="What a build is told about its site can be read by everyone in the image's history."),
+         why="Site settings that a build gets can be read by every user in the image's history."),
     Rule(id="static.user", tier=S, judge=user, worlds=DOCKER,
          why="A container that is root by default can write to what it mounts as root."),
     Rule(id="static.entrypoint", tier=S, judge=entrypoint, worlds=DOCKER,
-         why="The init works only as the first process of the container, and starts what it is told to."),
+         why="The init works only as the first process of the container, and starts the command."),
     Rule(id="static.scripts", tier=S, judge=scripts, worlds=SIF,
          why="What a SIF runs at its start is the row's init, and nothing before it."),
     Rule(id="static.workdir", tier=S, judge=folder, worlds=DOCKER,
          why="A container begins in the folder that its user may write."),
     Rule(id="static.settings", tier=S, judge=others, worlds=DOCKER,
-         why="ONBUILD, a volume, a port or a health check that nobody declared surprises who builds on it."),
+         why="ONBUILD, a volume, a port or a health check that is not declared surprises its users."),
     Rule(id="static.labels", tier=S, judge=other_labels, needs=("static.oci-labels",),
-         why="What a label says of the image is what was rendered, and nobody else labelled it."),
+         why="The labels are those that were rendered, and no others."),
 )  # fmt: skip

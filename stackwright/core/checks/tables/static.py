@@ -200,9 +200,7 @@ def provider(stack: Stack, facts: Facts) -> Finding:
     seen = labels(facts).get(PROVIDER)
     if seen == stack.provider:
         return finding((), str(seen))
-    return finding(
-        [f"the row declares the provider {stack.provider}, the base is of {seen or 'nobody known'}"]
-    )
+    return finding([f"the row declares the provider {stack.provider}, the base is of {seen or 'unknown'}"])
 
 
 def cluster_labels(stack: Stack, facts: Facts) -> Finding:
@@ -259,7 +257,7 @@ RULES = (
     Rule(id="static.private-key", tier=S, judge=private_key,
          why="A private key inside an image opens the cluster to everyone who pulls it."),
     Rule(id="static.site-ca", tier=S, judge=site_ca,
-         why="A certificate authority of the build site must not be trusted by whoever runs the image."),
+         why="A certificate authority of the build site must not be trusted by the users of the image."),
     Rule(id="static.pip-cache", tier=S, judge=pip_cache,
          why="A cache of pip or uv makes the image larger and is never read again."),
     Rule(id="static.apt-cache", tier=S, judge=apt_cache,
@@ -269,7 +267,7 @@ RULES = (
     Rule(id="static.site-layers", tier=S, judge=site_layers, worlds=DOCKER,
          why="A file that a later layer deletes is still in the image, for everyone who unpacks the layers."),
     Rule(id="static.temporary", tier=S, judge=temporary,
-         why="Files that the build left in /tmp are of no use, and may hold what it was told in secret."),
+         why="Files that the build left in /tmp are of no use, and may hold its secrets."),
     Rule(id="static.libcuda-stub", tier=S, judge=stub,
          why="A stub libcuda on the loader's path hides the driver, and CUDA then reports no device."),
     Rule(id="static.library-path", tier=S, judge=library_path,

@@ -87,7 +87,7 @@ def unsigned(stack: Stack, facts: Facts) -> Finding:
 
 
 def forged(stack: Stack, facts: Facts) -> Finding:
-    """A value that changed shows a server that answers 403 and does as it was told."""
+    """A value that changed shows a server that answers 403 and still obeys the request."""
 
     def problems() -> Iterator[str]:
         yield from _answers(facts, "forged", _all_refused(FORGED))
@@ -202,12 +202,12 @@ def job(stack: Stack, facts: Facts) -> Finding:
 
 B = Tier.BUILT
 SERVED = ("built.served",)
-"""A server that does not start withstands nothing, and one that serves nobody refuses everything."""
+"""A server that does not start withstands nothing, and one that serves no rank refuses everything."""
 RULES = (
     Rule(id="built.served", tier=B, judge=served,
          why="Who has the job's key is served: a server that refuses everyone would pass what follows."),
     Rule(id="built.unsigned-requests", tier=B, judge=unsigned, needs=SERVED,
-         why="Anyone in the network could read and change what ranks tell each other (CVE-2026-31234)."),
+         why="Every host in the network could read and change the data of ranks (CVE-2026-31234)."),
     Rule(id="built.forged-requests", tier=B, judge=forged, needs=SERVED,
          why="A signature is of the job's key, and for one request alone: not for another value or place."),
     Rule(id="built.replayed-requests", tier=B, judge=replayed, needs=SERVED,
@@ -215,9 +215,9 @@ RULES = (
     Rule(id="built.oversized-requests", tier=B, judge=oversized, needs=SERVED,
          why="A body of any size would fill the memory of the machine that runs the driver."),
     Rule(id="built.rendezvous-pickle", tier=B, judge=rendezvous_pickle, needs=SERVED,
-         why="The elastic driver executed what anyone sent as an address (CVE-2024-10190)."),
+         why="The elastic driver executed what any host sent as an address (CVE-2024-10190)."),
     Rule(id="built.worker-pickle", tier=B, judge=worker_pickle, needs=SERVED,
-         why="A worker executed what anyone stored in the place of its function (CVE-2026-31234)."),
+         why="A worker executed what any host stored instead of its function (CVE-2026-31234)."),
     Rule(id="built.service-messages", tier=B, judge=messages, needs=SERVED,
          why="The services of driver and tasks start programs, and must not take a message from a stranger."),
     Rule(id="built.servers-listen", tier=B, judge=listens, needs=SERVED,

@@ -28,7 +28,7 @@ def with_(what: str, question: str) -> Callable[[Stack, Facts], Finding]:
 
 
 def _no(name: str, what: str, answer: int | None) -> str:
-    """No answer is not "no": an extension that is not there has not been asked."""
+    """No answer is not "no": an extension that is not there was not asked."""
     if answer is None:
         return f"horovod.{name} does not say whether it was built with {what}"
     return f"horovod.{name} was built without {what}"

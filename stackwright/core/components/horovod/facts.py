@@ -77,7 +77,7 @@ ADVICE = (
         tensorflow=">=2.20",
     ),
     _advice(
-        "horovod.tensorflow.keras is mended for Keras 3; compile models with jit_compile=False",
+        "horovod.tensorflow.keras is fixed for Keras 3; compile models with jit_compile=False",
         "seen in fit() on Keras 3; no release of Horovod supports it",
         tensorflow=">=2.16",
     ),

@@ -6,7 +6,7 @@ from stackwright.core.launch.fabric import nccl
 from stackwright.core.launch.mpirun import before, counted
 from stackwright.core.launch.recipe import Line, Option, Site, Target
 
-WHEN = "as --mpirun, where MPI between the nodes is the problem: the ranks meet by Gloo, over TCP"
+WHEN = "as --mpirun, where MPI between the nodes is the problem: the ranks connect by Gloo, over TCP"
 
 
 def horovodrun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
@@ -22,7 +22,7 @@ def horovodrun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
     if site.interface:
         why = (
             "Gloo and NCCL connect on this interface (HOROVOD_GLOO_IFACE, NCCL_SOCKET_IFNAME); "
-            "else horovodrun asks the hosts which of theirs reach each other"
+            "else horovodrun asks the hosts which interfaces reach each other"
         )
         options.append(Option(("--network-interfaces", site.interface), why))
     return Line(

@@ -23,7 +23,7 @@ KNOWN: tuple[Vulnerability, ...] = (
     ),
     Vulnerability(
         id="CVE-2026-31234",
-        description="A worker unpickles what anyone has PUT under a key of the key-value server.",
+        description="A worker unpickles what any host has PUT under a key of the key-value server.",
         source="https://nvd.nist.gov/vuln/detail/CVE-2026-31234",
         patches=AUTHENTICATION,
         checks=("built.worker-pickle", *REFUSALS),

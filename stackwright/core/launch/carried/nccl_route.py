@@ -1,4 +1,4 @@
-"""What each rank runs before the training where GPUs of several nodes are to meet by InfiniBand. It fails
+"""What each rank runs before the training where GPUs of several nodes communicate over InfiniBand. It fails
 where NCCL took TCP, and says so where NCCL could not be asked.
 
 The recipes carry it, and the image's own Python runs it: it imports nothing but Python's own library, and

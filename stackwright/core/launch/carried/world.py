@@ -133,7 +133,7 @@ def exchange() -> dict[str, int]:
 
 
 def asked(fabric: str) -> tuple[dict[str, int], str]:
-    """What the exchange came to in a process of its own, and all that MPI wrote meanwhile."""
+    """Return the result of the exchange in a separate process, and all that MPI wrote meanwhile."""
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
         child = os.fork()
         if child == 0:

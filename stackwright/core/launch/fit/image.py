@@ -1,4 +1,4 @@
-"""What of an image meets the cluster: its MPI with everything below it, its C library, its CUDA."""
+"""Versions in the image that must be compatible with the cluster: MPI, UCX/PMIx, glibc, CUDA."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LABELS = {
 
 
 def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
-    """What of the image meets a cluster, for who looks at it from outside; what is not known has no label."""
+    """Return the same as labels, to be read without the image; what is not known has no label."""
     image = of(stack)
     mpi = (
         ("mpi.flavour", image.mpi.flavour),

@@ -1,4 +1,4 @@
-"""What an image will do on a cluster: one question for each thing that meets, answered from both sides.
+"""Predict an image on a cluster: one question for each interface, answered from both sides.
 
 Pure. An answer that rests on what was read and not run says so in its source.
 """
@@ -252,7 +252,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """In words, with what it rests on."""
+        """Return the answer as text, with its reason."""
         told = sum(answer.outcome != "not found" for answer in self.needed)
         if not self.fits:
             return f"no row fits; {self.image.row} is the nearest"

@@ -1,4 +1,4 @@
-"""What the programs of a cluster say of it. Each reader is pure: the output in, a fact or None out.
+"""Readers of the output of a cluster's programs. Each reader is pure: the output in, a fact or None out.
 
 None means that the output does not say it; a program that is absent leaves all its facts at None.
 """
