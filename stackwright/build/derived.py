@@ -18,7 +18,7 @@ from stackwright.core.credentials import redact
 from stackwright.core.errors import EngineError, UsageError, VerdictError
 from stackwright.core.model.labels import KEY, ROW
 from stackwright.core.model.record import Phase, Record
-from stackwright.core.model.row import Tier, Verdict
+from stackwright.core.model.row import Tier, Verdict, World
 from stackwright.core.model.site import Site
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
@@ -76,7 +76,7 @@ def probe(
         apptainer=lambda: apptainer.find(runner, docker, mirror=site.mirror),
     )  # fmt: skip
     judged = PHASES[Phase.PROBE_DOCKER].do(job, _record(derived, row))
-    return replace(derived, verdict=judged.verdict("docker"))
+    return replace(derived, verdict=judged.verdict(World.DOCKER))
 
 
 def parent(rows: Sequence[Planned], derived: Derived) -> Planned:

@@ -18,7 +18,7 @@ from stackwright.core.checks.observed import found
 from stackwright.core.errors import DiskError
 from stackwright.core.facts import distributions
 from stackwright.core.model.record import Component, Image, Layer, Phase, Record, SifFile, Step
-from stackwright.core.model.row import Tier, Verdict
+from stackwright.core.model.row import Tier, Verdict, World
 from stackwright.core.render import layers
 from stackwright.core.resolve.bases import PROVIDERS, Images
 from stackwright.engines import docker as engine
@@ -196,13 +196,13 @@ def _probe_docker(job: Job, current: Record) -> Record:
 
     probed = probe_image(
         job.row.stack,
-        world="docker",
+        world=World.DOCKER,
         execute=execute,
         probes=job.project.root / "probes",
-        folder=job.folder / "facts" / "docker",
+        folder=job.folder / "facts" / World.DOCKER,
         image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
-        outside=partial(of_image, job.docker, job.reference, job.site, row_of(job.row, "docker")),
+        outside=partial(of_image, job.docker, job.reference, job.site, row_of(job.row, World.DOCKER)),
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
@@ -232,20 +232,20 @@ def _probe_sif(job: Job, current: Record) -> Record:
 
     probed = probe_image(
         job.row.stack,
-        world="sif",
+        world=World.SIF,
         execute=execute,
         probes=job.project.root / "probes",
-        folder=job.folder / "facts" / "sif",
+        folder=job.folder / "facts" / World.SIF,
         labels=labels,
         scripts=scripts,
         outside=partial(
             of_sif,
             sif,
             job.site,
-            row_of(job.row, "sif"),
+            row_of(job.row, World.SIF),
             docker=job.docker,
             runner=job.runner,
-            image=gather(job.folder / "facts" / "docker").get("ledger"),
+            image=gather(job.folder / "facts" / World.DOCKER).get("ledger"),
         ),
         gpus=1 if gpu else 0,
         not_run=not_run,
@@ -284,7 +284,7 @@ def _components(facts: Mapping[str, Any]) -> tuple[Component, ...]:
     return tuple(Component(name=name, bytes=size) for name, size in ordered if size)
 
 
-def _proven(world: str, current: Record) -> bool:
+def _proven(world: World, current: Record) -> bool:
     """Whether all checks of this world are known, by today's probes, and none failed."""
     verdict = current.verdict(world)
     return verdict is not None and not verdict.failed
@@ -308,7 +308,7 @@ def _sif(job: Job, current: Record) -> Record:
     made_file = SifFile(
         path=str(path), bytes=made.bytes, sha256=made.sha256, compression=job.compression.name
     )
-    proven = tuple(verdict for verdict in current.verdicts if verdict.world != "sif")
+    proven = tuple(verdict for verdict in current.verdicts if verdict.world is not World.SIF)
     return replace(current, sif=made_file, tools=tuple(tools.items()), verdicts=proven)
 
 
@@ -335,13 +335,13 @@ PHASES: Mapping[Phase, PhaseRow] = {
     ),
     Phase.PROBE_DOCKER: PhaseRow(
         do=_probe_docker,
-        done=lambda job, current: _proven("docker", current),
-        recorded=lambda project, current: _proven("docker", current),
+        done=lambda job, current: _proven(World.DOCKER, current),
+        recorded=lambda project, current: _proven(World.DOCKER, current),
     ),
     Phase.SIF: PhaseRow(do=_sif, done=_sif_done, recorded=_sif_is_there),
     Phase.PROBE_SIF: PhaseRow(
         do=_probe_sif,
-        done=lambda job, current: _proven("sif", current),
-        recorded=lambda project, current: _proven("sif", current),
+        done=lambda job, current: _proven(World.SIF, current),
+        recorded=lambda project, current: _proven(World.SIF, current),
     ),
 }

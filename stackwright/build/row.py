@@ -11,13 +11,14 @@ from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
 from stackwright.core.errors import StackwrightError, VerdictError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Phase, Record, Status, flatten
+from stackwright.core.model.row import World
 from stackwright.core.render import dockerfile
 from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project
 from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
 
-PROBES = {Phase.PROBE_DOCKER: "docker", Phase.PROBE_SIF: "sif"}
+PROBES = {Phase.PROBE_DOCKER: World.DOCKER, Phase.PROBE_SIF: World.SIF}
 """And their worlds."""
 
 
@@ -84,7 +85,7 @@ def standing(project: Project, row: Planned) -> str:
     if known.status is Status.COMPLETE and _judged_by_others(project, known):
         return "probe again: the checks changed"
     if known.status is Status.COMPLETE:
-        return "nothing: unchanged" if known.verdict("sif") else "continue after the build"
+        return "nothing: unchanged" if known.verdict(World.SIF) else "continue after the build"
     return f"continue: {known.status} in {known.phase}"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from stackwright.core.errors import BuildError, InternalError, NodesError, StackwrightError, VerdictError
 from stackwright.core.model.night import UPSTREAM, Change, Failure, Input, Margins, Pushed, RowNight, State
 from stackwright.core.model.record import Phase
-from stackwright.core.model.row import Cell, Lock, Rejection
+from stackwright.core.model.row import Cell, Lock, Rejection, World
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.nightly.compare import differences, stages, why_to_work
 from stackwright.nightly.inputs import changes, declared_only, of_lock
@@ -151,7 +151,7 @@ def published(known: RowNight, pushed: Pushed | StackwrightError) -> RowNight:
 
 def worlds(phases: Sequence[Phase]) -> tuple[str, ...]:
     """Those that must be proven by a night of these phases."""
-    named = {Phase.PROBE_DOCKER: "docker", Phase.PROBE_SIF: "sif"}
+    named = {Phase.PROBE_DOCKER: World.DOCKER, Phase.PROBE_SIF: World.SIF}
     return tuple(world for phase, world in named.items() if phase in phases)
 
 

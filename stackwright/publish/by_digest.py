@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from stackwright.core.errors import EngineError, PublishError, RecordError
 from stackwright.core.model.record import Image, Record
+from stackwright.core.model.row import World
 from stackwright.engines import docker as engine
 from stackwright.host.files import row_lock
 from stackwright.host.project import Planned
@@ -33,7 +34,7 @@ def fetch(by: Publisher, row: Planned) -> None:
         place = f"{by.registry.access.host}/{by.named(row).repository}@{known.image.digest}"
         by.say(f"{row.stack.id}: pulling {place}")
         _pull(by, place, known.image)
-        others = tuple(verdict for verdict in known.verdicts if verdict.world != "docker")
+        others = tuple(verdict for verdict in known.verdicts if verdict.world is not World.DOCKER)
         record.write(replace(known, verdicts=others), by.project.records)
 
 

@@ -11,7 +11,7 @@ from stackwright.core.checks.observed import dig
 from stackwright.core.components.table import MODULES
 from stackwright.core.model.labels import STACK
 from stackwright.core.model.record import Record, flatten
-from stackwright.core.model.row import Outcome, Tier
+from stackwright.core.model.row import Outcome, Tier, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def unproven(record: Record | None, required: tuple[Tier, ...], checks: str, *, 
         return ("no .sif of it was made",)
     if dict(record.tools).get("checks") != checks:
         return ("it was judged by other checks than today's",)
-    worlds = ("docker", "sif") if sif else ("docker",)
+    worlds = tuple(World) if sif else (World.DOCKER,)
     return tuple(reason for world in worlds for reason in _not_passed(record, world, required))
 
 
@@ -77,7 +77,7 @@ def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
     yield from (f"GPU architecture {arch}" for arch in sorted(gone))
     now = passed(record)
     for world, tiers in sorted((before.passed or {}).items()):
-        if world == "docker" or sif:
+        if world == World.DOCKER or sif:
             lost = tiers - now.get(world, frozenset())
             yield from (f"the tier {tier} passed in {world}" for tier in Tier if tier in lost)
     if before.sif and not sif:

@@ -15,7 +15,7 @@ from registry_server import RegistryServer
 from stackwright.core.model import labels
 from stackwright.core.model.matrix import Publish
 from stackwright.core.model.record import Image, Record, Status, flatten
-from stackwright.core.model.row import Check, Outcome, Recipe, Stack, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Recipe, Stack, Tier, Verdict, World
 from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
@@ -44,7 +44,7 @@ def verdict(
     checks = (
         Check(id=f"{tier}.x", tier=tier, why="", outcome=what, detail="") for tier, what in outcomes.items()
     )
-    return Verdict(world=world, checks=tuple(checks))
+    return Verdict(world=World(world), checks=tuple(checks))
 
 
 class Rows:

@@ -16,7 +16,7 @@ from stackwright.build.sif import convert
 from stackwright.core.checks.check import Facts, Finding, NotAsked
 from stackwright.core.checks.tables import ledger, static
 from stackwright.core.ledger.books import Row
-from stackwright.core.model.row import Stack
+from stackwright.core.model.row import Stack, World
 from stackwright.core.model.site import Site
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
@@ -133,7 +133,7 @@ def sifs(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 
 
 def of_sif(built: Built, sif: Path, docker: Docker | None) -> Documents:
-    row = replace(built.row, world="sif")
+    row = replace(built.row, world=World.SIF)
     image = built.of_image("ledger-good").ledger
     return read.of_sif(sif, SITE, row, docker=docker, runner=built.runner, image=image)
 

@@ -19,7 +19,7 @@ from stackwright.core.model.record import (
     Step,
     Timing,
 )
-from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict, World
 from stackwright.records.definition_builds import Native
 
 NOON = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
@@ -47,7 +47,7 @@ def verdict(world: str, **outcomes: str) -> Verdict:
         failed = outcomes.get(id.replace(".", "__").replace("-", "_"))
         shown = Outcome.FAILED if failed else outcome
         checks.append(Check(id=id, tier=tier, why=why, outcome=shown, detail=failed or detail))
-    return Verdict(world=world, checks=tuple(checks))
+    return Verdict(world=World(world), checks=tuple(checks))
 
 
 DECLARED = (

@@ -30,6 +30,7 @@ from ledger_tree import (
 from stackwright.core.credentials import redact, redacted
 from stackwright.core.ledger.declared import DANGLING, EXPECTED, MODES, OF_A_SIF
 from stackwright.core.ledger.entry import Entry, Kind, Layer, final
+from stackwright.core.model.row import World
 
 NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
 GCC = file("/usr/bin/gcc-13", b"gcc")
@@ -179,7 +180,7 @@ def test_a_record_without_a_hash_declares_nothing() -> None:
 def test_what_apptainer_adds_is_of_a_sif_and_of_nothing_else() -> None:
     added = other("/.singularity.d/runscript")
     assert [one.path for one in judged(added).problems if "." in one.path[2:]]
-    assert judged(added, row=replace(ROW, world="sif")).problems == ()
+    assert judged(added, row=replace(ROW, world=World.SIF)).problems == ()
 
 
 def test_two_images_differ_by_the_package_that_differs() -> None:

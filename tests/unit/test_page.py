@@ -13,7 +13,7 @@ from report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, re
 from stackwright.core.errors import RecordError
 from stackwright.core.launch.examples import WAYS, recipes
 from stackwright.core.model.record import Component, Image, Layer, Status, Step
-from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict, World
 from stackwright.records.report.page import TIERS, page
 from stackwright.records.report.table import write_page
 from stackwright.records.report.wording import size, tier_cells
@@ -88,7 +88,7 @@ def test_hostile_text_stays_text() -> None:
     record = built(
         row=evil, reason=evil, declared=((evil, evil),), found=((evil, evil),), image=image,
         layers=(Layer(created_by=evil, what=evil, bytes=1),), components=(Component(name=evil, bytes=1),),
-        steps=(Step(name=evil, seconds=1),), verdicts=(Verdict(world=evil, checks=(check,)),),
+        steps=(Step(name=evil, seconds=1),), verdicts=(Verdict(world=World.DOCKER, checks=(check,)),),
         tools=((evil, evil),), status=Status.FAILED,
     )  # fmt: skip
     bad = Rejection(

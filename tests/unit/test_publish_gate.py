@@ -18,7 +18,7 @@ from stackwright.core.config.load import interpret
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Publish
 from stackwright.core.model.record import Image, Record, SifFile
-from stackwright.core.model.row import Check, Outcome, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Tier, Verdict, World
 from stackwright.publish import gate, tags
 from stackwright.publish.gate import Yesterday
 
@@ -35,7 +35,7 @@ def verdict(world: str = "docker", **outcomes: Outcome) -> Verdict:
         Check(id=f"{tier}.x", tier=tier, why="", outcome=outcomes.get(tier, Outcome.PASSED), detail="")
         for tier in Tier
     )
-    return Verdict(world=world, checks=tuple(checks))
+    return Verdict(world=World(world), checks=tuple(checks))
 
 
 def record(*verdicts: Verdict, **declared: str) -> Record:

@@ -33,7 +33,7 @@ from stackwright.core.model.record import (
     Timing,
     flatten,
 )
-from stackwright.core.model.row import Check, Outcome, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Tier, Verdict, World
 from stackwright.records import files as records
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def sample(**changes: Any) -> Record:
         sif=SifFile(path="out/x/x.sif", bytes=3_000_000_000, sha256="d4" * 32),
         timings=(Timing(phase=Phase.BUILD, seconds=600.5),),
         steps=(Step(name="[final 1/2] RUN true", seconds=1.5, cached=True),),
-        verdicts=(Verdict(world="docker", checks=(check,)),),
+        verdicts=(Verdict(world=World.DOCKER, checks=(check,)),),
         tools=(("engine", "28.5.2"),),
         host=HOST,
     )
@@ -228,10 +228,10 @@ def test_phases_replace_what_they_were() -> None:
     assert [(timing.phase.value, timing.seconds) for timing in record.timings] == [
         ("base", 12), ("build", 1), ("sif", 30.0),
     ]  # fmt: skip
-    again = records.judged(record, Verdict(world="docker", checks=()))
-    both = records.judged(again, Verdict(world="sif", checks=()))
+    again = records.judged(record, Verdict(world=World.DOCKER, checks=()))
+    both = records.judged(again, Verdict(world=World.SIF, checks=()))
     assert [verdict.world for verdict in both.verdicts] == ["docker", "sif"]
-    assert both.verdict("docker") == Verdict(world="docker", checks=()) and both.verdict("moon") is None
+    assert both.verdict("docker") == Verdict(world=World.DOCKER, checks=()) and both.verdict("moon") is None
 
 
 def test_closing_is_in_universal_time_and_entering_opens_again() -> None:

@@ -11,7 +11,7 @@ from report_samples import NO_GPU, all_passed, broken, built, rejected, verdict
 from rich.console import Console
 
 from stackwright.core.model.record import Phase, Record, Status
-from stackwright.core.model.row import Outcome, Tier, Verdict
+from stackwright.core.model.row import Outcome, Tier, Verdict, World
 from stackwright.records.files import dumps
 from stackwright.records.report.table import MARKS, counts, table
 from stackwright.records.report.wording import State, agrees, clean, duration, size, state, tier_cells
@@ -70,7 +70,7 @@ def test_one_check_that_could_not_run_keeps_a_row_from_being_proven(tier: Tier, 
     ("record", "world", "reason"),
     [
         (built(), "docker", NO_GPU),
-        (built(verdicts=(Verdict(world="docker", checks=()),)), "docker",
+        (built(verdicts=(Verdict(world=World.DOCKER, checks=()),)), "docker",
          "no check of this tier was asked for"),
         (built(verdicts=(), sif=None), "sif", "no SIF was made"),
         (built(verdicts=()), "docker", "this world was not probed"),

@@ -434,6 +434,11 @@ def test_a_devel_image_ships_the_nvcc_of_the_row() -> None:
         assert set(failed(facts, row)) == {"static.nvcc"}
 
 
+def test_a_world_that_is_none_has_no_empty_verdict() -> None:
+    with pytest.raises(ValueError, match="singularity"):
+        verify(ROW, docker_facts(ROW), "singularity", {})
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [

@@ -18,7 +18,7 @@ from stackwright.core.checks.compare import Difference, differences
 from stackwright.core.errors import EngineError, StackwrightError, VerdictError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import SifFile
-from stackwright.core.model.row import Recipe, Tier, Verdict
+from stackwright.core.model.row import Recipe, Tier, Verdict, World
 from stackwright.core.model.site import Site
 from stackwright.core.render.definition import render_definition, sif_labels
 from stackwright.engines import apptainer as apptainers
@@ -137,7 +137,7 @@ def _still_good(project: Project, known: Native, wanted: Native, compression: Co
 def _compared_anew(project: Project, row: Planned, known: Native) -> Native:
     """The image may have been built, or probed, since then."""
     facts = project.folder(row.recipe) / "facts"
-    one = replace(known, differences=_differences(facts / "docker", gather(facts / FACTS)))
+    one = replace(known, differences=_differences(facts / World.DOCKER, gather(facts / FACTS)))
     if known.sif and problem(one):
         path = Path(known.sif.path)
         bad = path.with_name(f"{row.stack.id}.def.failed.sif")
@@ -162,7 +162,7 @@ def _made(project: Project, row: Planned, recipe: Recipe, means: Means, one: Nat
         ended = time.monotonic()
         one = replace(
             one, build_seconds=round(probing - began, 1), probe_seconds=round(ended - probing, 1),
-            verdict=verdict, differences=_differences(folder / "facts" / "docker", facts),
+            verdict=verdict, differences=_differences(folder / "facts" / World.DOCKER, facts),
         )  # fmt: skip
         target, signer = (bad, None) if problem(one) else (good, means.signer)
         wanted = dict(sif_labels(row.stack, row.recipe))
@@ -191,7 +191,7 @@ def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Map
         return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout)
 
     probed = probe_image(
-        row.stack, world="sif", execute=execute, probes=project.root / "probes", folder=facts,
+        row.stack, world=World.SIF, execute=execute, probes=project.root / "probes", folder=facts,
         labels=labels, scripts=scripts, not_run=not_run, outside=partial(_outside, row, sif, means),
     )  # fmt: skip
     check = agreement(
@@ -204,7 +204,9 @@ def _prove(project: Project, row: Planned, sif: Path, means: Means) -> tuple[Map
 
 def _outside(row: Planned, sif: Path, means: Means) -> Documents:
     """Its files are read for keys and what a build leaves; what Apptainer's builder adds is on no list."""
-    found = of_sif(sif, means.site, row_of(row, "sif"), docker=means.docker, runner=means.runner, image=None)
+    found = of_sif(
+        sif, means.site, row_of(row, World.SIF), docker=means.docker, runner=means.runner, image=None
+    )
     return replace(found, ledger={"not_read": "the ledger has no list of what a definition file makes"})
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stackwright.core.model.row import Stack, Tier
+from stackwright.core.model.row import Stack, Tier, World
 
-DOCKER = frozenset({"docker"})
-SIF = frozenset({"sif"})
-EVERYWHERE = frozenset({"docker", "sif"})
+DOCKER = frozenset({World.DOCKER})
+SIF = frozenset({World.SIF})
+EVERYWHERE = frozenset(World)
 
 Facts = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class Rule:
     tier: Tier
     why: str
     judge: Judge
-    worlds: frozenset[str] = EVERYWHERE
+    worlds: frozenset[World] = EVERYWHERE
     applies: Callable[[Stack], bool] = lambda stack: True
     needs: tuple[str, ...] = ()
 

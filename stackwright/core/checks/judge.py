@@ -22,7 +22,7 @@ from stackwright.core.checks.tables import (
 )
 from stackwright.core.components.table import COMMUNICATION, has
 from stackwright.core.credentials import redact
-from stackwright.core.model.row import Check, Outcome, Stack, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Stack, Tier, Verdict, World
 
 NOT_ASKED = "not asked, because"
 
@@ -41,7 +41,7 @@ RULES: tuple[Rule, ...] = (
 
 def rules(world: str) -> tuple[Rule, ...]:
     """The checks that mean something in a world: a SIF has no default user, an image no runscript."""
-    return tuple(rule for rule in RULES if world in rule.worlds)
+    return tuple(rule for rule in RULES if World(world) in rule.worlds)
 
 
 def verify(stack: Stack, facts: Mapping[str, Any], world: str, not_run: Mapping[Tier, str]) -> Verdict:
@@ -59,7 +59,7 @@ def verify(stack: Stack, facts: Mapping[str, Any], world: str, not_run: Mapping[
             made[rule.id] = _check(rule, stack, facts, not_run.get(rule.tier) or _because(needed))
         return made[rule.id]
 
-    return Verdict(world=world, checks=tuple(check(rule) for rule in table.values()))
+    return Verdict(world=World(world), checks=tuple(check(rule) for rule in table.values()))
 
 
 def _because(needed: Iterable[Check]) -> str:
@@ -106,7 +106,11 @@ def document() -> str:
     ]
     for rule in RULES:
         only = (
-            "" if len(rule.worlds) > 1 else " *Docker only.*" if "docker" in rule.worlds else " *SIF only.*"
+            ""
+            if len(rule.worlds) > 1
+            else " *Docker only.*"
+            if World.DOCKER in rule.worlds
+            else " *SIF only.*"
         )
         needs = ", ".join(f"`{name}`" for name in rule.needs)
         lines.append(f"| `{rule.id}` | {rule.tier} | {rule.why}{only} | {needs} |")

@@ -12,6 +12,7 @@ from stackwright.core.ledger.debian import Distribution
 from stackwright.core.ledger.declared import EXPECTED, OF_A_SIF, Expected
 from stackwright.core.ledger.entry import Entry, Kind, Tree
 from stackwright.core.ledger.wheels import Listed
+from stackwright.core.model.row import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class Row:
     put there."""
 
     gcc: str
-    world: str = "docker"
+    world: World = World.DOCKER
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,7 +94,7 @@ def _listed(path: str, books: Books) -> str | None:
 
 
 def expected(entry: Entry, books: Books) -> tuple[Expected, re.Match[str]] | None:
-    for one in (*EXPECTED, *OF_A_SIF) if books.row.world == "sif" else EXPECTED:
+    for one in (*EXPECTED, *OF_A_SIF) if books.row.world is World.SIF else EXPECTED:
         if one.kind is entry.kind and (found := one.path.fullmatch(entry.path)):
             package = found.groupdict().get("package")
             if package is None or package in books.distribution.packages or package == "format":

@@ -22,6 +22,13 @@ class Tier(StrEnum):
     GPU = "gpu"
 
 
+class World(StrEnum):
+    """The forms of an image: in an engine, and as a file of Apptainer."""
+
+    DOCKER = "docker"
+    SIF = "sif"
+
+
 class Outcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
@@ -243,9 +250,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """All checks of one image in one world ("docker" or "sif")."""
+    """All checks of one image in one world."""
 
-    world: str
+    world: World
     checks: tuple[Check, ...]
 
     def tier(self, tier: Tier) -> Outcome:

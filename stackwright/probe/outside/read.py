@@ -11,6 +11,7 @@ from typing import Any
 from stackwright.core.errors import EngineError
 from stackwright.core.facts import distributions
 from stackwright.core.ledger.books import Row
+from stackwright.core.model.row import World
 from stackwright.core.model.site import Site
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned
@@ -26,7 +27,7 @@ SSHD = ("image/sshd-as-user", "/usr/local/bin/sshd-as-user")
 def row_of(planned: Planned, world: str) -> Row:
     content = dict(planned.recipe.files)[SSHD[0]]
     gcc = distributions.gcc_release(planned.stack.gcc)
-    return Row(gcc=gcc, world=world, files={SSHD[1]: hashlib.sha256(content).hexdigest()})
+    return Row(gcc=gcc, world=World(world), files={SSHD[1]: hashlib.sha256(content).hexdigest()})
 
 
 def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from stackwright.core.model.record import Record
+from stackwright.core.model.row import World
 from stackwright.core.model.site import Site
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
@@ -35,7 +36,7 @@ def before_tags(
         cosign, oras = (
             oci_tools.find(name, runner, docker, mirror=site.mirror) for name in ("cosign", "oras")
         )
-        facts = run.gather(project.folder(row.recipe) / "facts" / "docker")
+        facts = run.gather(project.folder(row.recipe) / "facts" / World.DOCKER)
         offline = replace(cosign, offline=True)
         with (
             keys.loaded(private, offline, site.signing_password) as key,

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackwright.core.model.record import Phase, Record
-from stackwright.core.model.row import Check, Outcome, Rejection, Tier
+from stackwright.core.model.row import Check, Outcome, Rejection, Tier, World
 from stackwright.host.files import replace_durably
 from stackwright.records.definition_builds import Native
 from stackwright.records.files import newest
@@ -108,12 +108,12 @@ def _native_line(one: Native, plain: bool) -> tuple[str | Text, ...]:
 
 
 def _size(record: Record, world: str) -> str:
-    file = record.image if world == "docker" else record.sif
+    file = record.image if world == World.DOCKER else record.sif
     return size(file.bytes) if file else ""
 
 
 def _time(record: Record, world: str) -> str:
-    seconds = record.seconds(Phase.BUILD if world == "docker" else Phase.SIF)
+    seconds = record.seconds(Phase.BUILD if world == World.DOCKER else Phase.SIF)
     return "" if seconds is None else duration(seconds)
 
 

@@ -12,10 +12,10 @@ from enum import StrEnum
 from stackwright.core.components.table import COMMUNICATION, COMPONENTS, MODULES
 from stackwright.core.facts.build_failures import cause_named
 from stackwright.core.model.record import Record, Status
-from stackwright.core.model.row import Check, Outcome, Tier, Verdict
+from stackwright.core.model.row import Check, Outcome, Tier, Verdict, World
 from stackwright.records.definition_builds import Native
 
-WORLDS = ("docker", "sif")
+WORLDS = tuple(World)
 NATIVE = "def"
 """The name of a SIF of a definition file among the worlds."""
 
@@ -185,7 +185,7 @@ def _why_not(checks: tuple[Check, ...]) -> str:
 def _why_no_verdict(record: Record, world: str) -> str:
     if record.status is not Status.COMPLETE:
         return f"the run {_ended(record)} in the phase {record.phase.value}"
-    return "no SIF was made" if world == "sif" and record.sif is None else "this world was not probed"
+    return "no SIF was made" if world == World.SIF and record.sif is None else "this world was not probed"
 
 
 def _ended(record: Record) -> str:

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from stackwright.core.checks.check import Facts, Finding, NotAsked, Rule, finding, listed, take
+from stackwright.core.checks.check import SIF, Facts, Finding, NotAsked, Rule, finding, listed, take
 from stackwright.core.model.row import Stack, Tier
 
 SHOWN, GROUPS = 3, 20
@@ -161,6 +161,6 @@ RULES = (
          why="A file that belongs to no package, no wheel and no declared list has an unknown origin."),
     Rule(id="ledger.credentials", tier=S, judge=credentials, needs=("ledger.read",),
          why="Every user who pulls an image has all its layers: a token that a later one removes is known."),
-    Rule(id="ledger.same-files", tier=S, judge=same_files, needs=("ledger.read",), worlds=frozenset({"sif"}),
+    Rule(id="ledger.same-files", tier=S, judge=same_files, needs=("ledger.read",), worlds=SIF,
          why="The SIF has the files of the proven image, also where a list was changed with its file."),
 )  # fmt: skip

@@ -14,14 +14,14 @@ from typing import Any
 
 from stackwright.core.errors import AttestError
 from stackwright.core.model.record import Record
-from stackwright.core.model.row import Outcome, Stack, Verdict
+from stackwright.core.model.row import Outcome, Stack, Verdict, World
 from stackwright.records import files as records
 
 BUILD_TYPE = "urn:stackwright:build:1"
 """docs/verify.md says what its parameters are."""
 
 BUILDER = "urn:stackwright:buildkit"
-WORLD = "docker"
+WORLD = World.DOCKER
 
 
 def provenance(record: Record, stack: Stack, files: Mapping[str, bytes]) -> dict[str, Any]:
