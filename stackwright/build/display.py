@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from stackwright.core.credentials import redact
-from stackwright.engines.buildkit.progress import SLACK, Event, is_noise, short
+from stackwright.engines.buildkit.progress import SLACK, Event, EventKind, is_noise, short
 
 SHOWN_STEPS = 3
 """Steps of one row that the live table shows at a time; BuildKit works on a few at once."""
@@ -66,14 +66,14 @@ class Display:
             return
         with self.lock:
             self._move(self.rows.setdefault(row, Row()), event)
-            told = event.kind == "log" or self._is_told(row, event)
+            told = event.kind is EventKind.LOG or self._is_told(row, event)
         if not told:
-            took = "" if event.kind in ("started", "cached") else f" {event.seconds:6.1f} s"
-            style = "red" if event.kind == "failed" else ""
+            took = "" if event.kind in (EventKind.STARTED, EventKind.CACHED) else f" {event.seconds:6.1f} s"
+            style = "red" if event.kind is EventKind.FAILED else ""
             self.say(f"[{row}] {event.kind:7}{took} {short(event.step)}", style=style)
 
     def _is_told(self, row: str, event: Event) -> bool:
-        if event.kind not in ("started", "done") or event.started is None:
+        if event.kind not in (EventKind.STARTED, EventKind.DONE) or event.started is None:
             return False
         known = self.tellers.setdefault((event.digest, event.kind), [])
         others = [teller for at, teller in known if abs(at - event.started) < SLACK]
@@ -82,9 +82,9 @@ class Display:
 
     @staticmethod
     def _move(state: Row, event: Event) -> None:
-        if event.kind == "started":
+        if event.kind is EventKind.STARTED:
             state.running[event.step] = time.monotonic()
-        elif event.kind == "log":
+        elif event.kind is EventKind.LOG:
             state.last = redact(event.text.strip()) or state.last
         else:
             state.running.pop(event.step, None)

@@ -16,7 +16,7 @@ from stackwright.core.model.row import Recipe
 from stackwright.core.model.site import Secret
 from stackwright.core.render.dockerfile import reference, write
 from stackwright.core.resolve.bases import Images
-from stackwright.engines.buildkit.progress import Event, Progress, Step, is_noise, short
+from stackwright.engines.buildkit.progress import Event, EventKind, Progress, Step, is_noise, short
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
@@ -98,10 +98,10 @@ def _solve(
 
 def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], None]) -> None:
     for event in events:
-        if event.kind == "log":
+        if event.kind is EventKind.LOG:
             file.write(f"{redact(event.text)}\n")
         elif not is_noise(event.step):
-            took = f" {event.seconds:.1f} s" if event.kind in ("done", "failed") else ""
+            took = f" {event.seconds:.1f} s" if event.kind in (EventKind.DONE, EventKind.FAILED) else ""
             file.write(f"--- {event.kind}{took}: {redact(event.step)}\n")
         on_event(event)
 

@@ -87,7 +87,7 @@ def _unresolved(seen: Seen, row: str) -> RowNight:
     return RowNight(
         row=row, state=State.UNRESOLVED, new=not seen.was(row, State.UNRESOLVED),
         baseline=seen.compared[row],
-        failure=Failure(phase="", reason=_first(error), exit_code=error.exit_code, hint=error.hint),
+        failure=Failure(phase="", reason=_reason(error), exit_code=error.exit_code, hint=error.hint),
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def published(known: RowNight, pushed: Pushed | StackwrightError) -> RowNight:
     """Return the row with the result of its publication."""
     if isinstance(pushed, Pushed):
         return replace(known, pushed=pushed, unpublished=None)
-    said = Failure(phase="publish", reason=_first(pushed), exit_code=pushed.exit_code, hint=pushed.hint)
+    said = Failure(phase="publish", reason=_reason(pushed), exit_code=pushed.exit_code, hint=pushed.hint)
     return replace(known, unpublished=said)
 
 
@@ -183,15 +183,11 @@ def _failure(seen: Seen, planned: Planned, error: StackwrightError) -> Failure:
 
 
 def _reason(error: StackwrightError) -> str:
-    """The first line; of checks that failed also the first of them, and why another program stopped."""
+    """Return one line: a build's cause, the first checks that failed, or why another program stopped."""
+    if isinstance(error, BuildError):
+        return error.first_line
     if not isinstance(error, VerdictError):
-        return _first(error)
-    checks = "; ".join(error.details[:MOST_CHECKS])
-    more = f"; {len(error.details) - MOST_CHECKS} more" if len(error.details) > MOST_CHECKS else ""
-    return f"{error.first_line}: {checks}{more}" if checks else error.first_line
-
-
-def _first(error: StackwrightError) -> str:
-    """The first line; of what another program said also the reasons below it."""
-    more = (line.strip() for line in error.cause.splitlines()[1:])
-    return "; ".join((error.first_line, *(line for line in more if line.startswith("Caused by:"))))
+        return "; ".join((error.first_line, *error.details))
+    hidden = len(error.details) - MOST_CHECKS
+    shown = "; ".join((*error.details[:MOST_CHECKS], *([f"{hidden} more"] if hidden > 0 else [])))
+    return f"{error.first_line}: {shown}" if shown else error.first_line

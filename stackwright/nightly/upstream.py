@@ -115,7 +115,7 @@ def _lock(
 
 def _got(answer: Answer[T], cell: Cell) -> T:
     if isinstance(answer, StackwrightError):  # another row may have asked: the place is that of this one
-        raise type(answer)(answer.cause, place=cell.id, hint=answer.hint)
+        raise type(answer)(answer.cause, place=cell.id, hint=answer.hint, details=answer.details)
     return answer
 
 

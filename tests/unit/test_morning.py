@@ -9,6 +9,7 @@ from report_samples import rejected
 from rows import CELL, LOCK, SOURCES, cell, stack
 
 from stackwright.core.components.horovod.build import SCRIPT
+from stackwright.core.errors import BuildError, PublishError, SiteError, StackwrightError, VerdictError
 from stackwright.core.model.night import (
     Change,
     Difference,
@@ -28,6 +29,7 @@ from stackwright.core.render import dockerfile
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile
 from stackwright.host.project import Planned
+from stackwright.nightly import judge
 from stackwright.nightly.compare import differences, exit_code, stages, why_to_work
 from stackwright.nightly.inputs import changes, declared_only, inputs, of_lock
 from stackwright.nightly.words import markdown, text
@@ -291,3 +293,18 @@ def test_a_lock_with_another_compiler_is_told_too() -> None:
         of_lock(replace(newer, toolchain=(replace(wheels[0], version="13.2.0"),))), of_lock(newer)
     )
     assert (found.kind, found.old, found.new) == (Kind.COMPILER, "13.2.0", "13.2.1")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (VerdictError("5 checks failed", details=tuple("abcde")), "5 checks failed: a; b; c; 2 more"),
+        (VerdictError("1 checks failed", details=("a",)), "1 checks failed: a"),
+        (SiteError("no index", details=("Caused by: no route",)), "no index; Caused by: no route"),
+        (BuildError("exit code: 3", details=("its last lines:", "  x")), "exit code: 3"),
+        (PublishError("first line\nsecond line"), "first line"),
+    ],
+)
+def test_an_error_is_one_line_of_the_answer(error: StackwrightError, reason: str) -> None:
+    row = judge.published(RowNight(row="a", state=State.REBUILT), error)
+    assert row.unpublished and row.unpublished.reason == reason

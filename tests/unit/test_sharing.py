@@ -16,7 +16,7 @@ from stackwright.build.display import Display
 from stackwright.build.rows import Session, document
 from stackwright.core.model.record import Record
 from stackwright.core.model.record import Step as Recorded
-from stackwright.engines.buildkit.progress import Event, Step
+from stackwright.engines.buildkit.progress import Event, EventKind, Step
 from stackwright.engines.buildkit.steps import CONTEXT, own_steps
 from stackwright.records.files import write
 from stackwright.records.report.page import page
@@ -219,7 +219,7 @@ def test_the_log_tells_a_shared_execution_once_and_a_second_one_again() -> None:
     console = Console(file=io.StringIO(), width=200)
     display = Display(console)
     for at, name in ((0.0, "one"), (0.00004, "two"), (60.0, "two")):
-        for kind in ("started", "done"):
+        for kind in (EventKind.STARTED, EventKind.DONE):
             display.event(
                 name,
                 Event(kind=kind, step="[base 2/2] RUN x", digest="a", started=START + timedelta(seconds=at)),

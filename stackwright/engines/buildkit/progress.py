@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 
@@ -35,6 +36,14 @@ class Step:
         return max(0.0, (self.completed - self.started).total_seconds())
 
 
+class EventKind(StrEnum):
+    STARTED = "started"
+    LOG = "log"
+    DONE = "done"
+    CACHED = "cached"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something a person should see: a step began, ended, failed, or printed a line.
@@ -42,7 +51,7 @@ class Event:
     ``digest`` and ``started`` are the same in all solves that wait for one execution, but for microseconds.
     """
 
-    kind: str
+    kind: EventKind
     step: str
     text: str = ""
     seconds: float = 0.0
@@ -96,12 +105,12 @@ class Progress:
         step.cached = step.cached or bool(vertex.get("cached"))
         step.error = vertex.get("error", "") or step.error
         if was_started is None and step.started and not step.completed:
-            yield Event(kind="started", step=step.name, digest=step.digest, started=step.started)
+            yield Event(kind=EventKind.STARTED, step=step.name, digest=step.digest, started=step.started)
         if step.completed and (was_completed is None or step.error):
-            kind = "failed" if step.error else "cached" if step.cached else "done"
+            ended = EventKind.CACHED if step.cached else EventKind.DONE
             yield Event(
-                kind=kind, step=step.name, text=step.error, seconds=step.seconds, digest=step.digest,
-                started=step.started,
+                kind=EventKind.FAILED if step.error else ended, step=step.name, text=step.error,
+                seconds=step.seconds, digest=step.digest, started=step.started,
             )  # fmt: skip
 
     def _log(self, log: dict[str, Any]) -> Iterator[Event]:
@@ -111,7 +120,7 @@ class Progress:
         text = base64.b64decode(log.get("data", "")).decode("utf-8", "replace")
         for line in text.splitlines():
             step.tail.append(line)
-            yield Event(kind="log", step=step.name, text=line)
+            yield Event(kind=EventKind.LOG, step=step.name, text=line)
         del step.tail[:-TAIL]
 
 

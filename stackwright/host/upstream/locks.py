@@ -149,7 +149,9 @@ def compile_pins(
             timeout=600,
         )  # fmt: skip
     if not answer.ok and "No solution found" not in answer.stderr:
-        raise SiteError(f"uv could not ask the package index: {answer.stderr.strip()[-600:]}", place=cell.id)
+        first, *more = answer.stderr.strip()[-600:].splitlines() or ["it printed nothing"]
+        details = tuple(line.strip() for line in more)
+        raise SiteError(f"uv could not ask the package index: {first}", place=cell.id, details=details)
     return answer
 
 
