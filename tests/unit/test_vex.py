@@ -159,8 +159,8 @@ def test_what_says_otherwise_than_the_record_is_seen() -> None:
         vex.disagreement(made(), bare, IMAGE) == "CVE-2024-10190 is affected by the record, and fixed in it"
     )
     other = f"sha256:{'2' * 64}"
-    assert "of another image" in vex.disagreement(made(), of_row(), other)
-    assert "of another image" in vex.disagreement(changed(products=[]), of_row(), IMAGE)
+    assert "about another image" in vex.disagreement(made(), of_row(), other)
+    assert "about another image" in vex.disagreement(changed(products=[]), of_row(), IMAGE)
 
 
 @pytest.mark.parametrize("statements", [None, 5, [], [7], [{"products": 5}], [{"vulnerability": []}]])
