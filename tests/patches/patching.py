@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -19,6 +20,10 @@ OPTIONS = ("-p1", "--forward", "--fuzz=0")
 """Those of scripts/build-horovod.sh; a test keeps the two equal."""
 
 HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+Files = tuple[tuple[str, bytes | None], ...]
+"""Paths and their content; None where there is no such file."""
 
 
 class NotApplied(Exception):
@@ -44,6 +49,43 @@ def apply(runner: Runner, program: Path, tree: Path, patches: Sequence[tuple[str
             raise NotApplied(f"{name}: {done.stdout}{done.stderr}")
         if _patch(runner, program, tree, content, "--dry-run").ok:
             raise NotApplied(f"{name}: applies a second time, so the first did not put it in")
+
+
+class Steps:
+    """Applies series to the source, and each patch to the same files once: series have most of it in common.
+
+    What a patch makes of files follows from the files that it names and from nothing else.
+    """
+
+    def __init__(
+        self, whole: Path, folder: Path, apply: Callable[[Path, Sequence[tuple[str, bytes]]], None]
+    ) -> None:
+        self._whole, self._folder, self._apply = whole, folder, apply
+        self._known: dict[tuple[bytes, Files], Files] = {}
+
+    def apply(self, patches: Sequence[tuple[str, bytes]]) -> None:
+        """NotApplied as ``apply``."""
+        now: dict[str, bytes | None] = {}
+        for name, content in patches:
+            paths = sorted({hunk.path for hunk in hunks(content)})
+            files = tuple((path, now[path] if path in now else _read(self._whole / path)) for path in paths)
+            if (content, files) not in self._known:
+                self._known[content, files] = self._step(name, content, files)
+            now.update(self._known[content, files])
+
+    def _step(self, name: str, content: bytes, files: Files) -> Files:
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            tree = Path(folder)
+            for path, text in files:
+                if text is not None:
+                    (tree / path).parent.mkdir(parents=True, exist_ok=True)
+                    (tree / path).write_bytes(text)
+            self._apply(tree, [(name, content)])
+            return tuple((path, _read(tree / path)) for path, _ in files)
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
 
 
 def hunks(content: bytes) -> tuple[Hunk, ...]:

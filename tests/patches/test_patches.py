@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import horovod_source as source
 import pytest
-from patching import OPTIONS, NotApplied, apply, header, hunks, reachable
+from patching import OPTIONS, NotApplied, Steps, apply, header, hunks, reachable
 
 from stackwright.core.facts.patches import Patch, Series, load_series
 from stackwright.host.project import Planned, Project, cells, plan
@@ -58,20 +60,21 @@ def tree(whole: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def steps(whole: Path, runner: Runner, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Steps:
+    return Steps(whole, tmp_path_factory.mktemp("steps"), partial(apply, runner, program))
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)
-def test_what_is_in_the_context_of_a_row_goes_into_the_released_source(
-    row: Planned, released: Path, runner: Runner, program: Path, tmp_path: Path
-) -> None:
+def test_what_is_in_the_context_of_a_row_goes_into_the_released_source(row: Planned, steps: Steps) -> None:
     patches = [(name, text) for name, text in row.recipe.files if name.startswith("horovod/patches/")]
     assert [name[len("horovod/patches/00-") :] for name, _ in patches] == list(row.stack.patches)
-    apply(runner, program, source.unpack(released, tmp_path), sorted(patches))
+    steps.apply(sorted(patches))
 
 
 @pytest.mark.parametrize("patches", COMBINATIONS, ids=named)
-def test_every_combination_that_values_can_select_goes_in(
-    patches: tuple[Patch, ...], tree: Path, runner: Runner, program: Path
-) -> None:
-    apply(runner, program, tree, source.contents(patches))
+def test_every_combination_that_values_can_select_goes_in(patches: tuple[Patch, ...], steps: Steps) -> None:
+    steps.apply(source.contents(patches))
 
 
 def test_the_combinations_are_those_of_the_rows_and_more() -> None:
@@ -125,6 +128,28 @@ def test_a_patch_with_another_context_is_refused(tree: Path, runner: Runner, pro
     patch = SERIES.patches[0]
     with pytest.raises(NotApplied, match="0 places"):
         apply(runner, program, tree, [(patch.file, altered(patch))])
+
+
+def test_a_series_that_was_applied_before_is_applied_to_other_files(
+    whole: Path, tree: Path, runner: Runner, program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """``Steps`` keeps what a patch made of files: another content of one of them is another step."""
+    done: list[str] = []
+
+    def counted(tree: Path, patches: Sequence[tuple[str, bytes]]) -> None:
+        done.extend(name for name, _ in patches)
+        apply(runner, program, tree, patches)
+
+    steps = Steps(whole, tmp_path_factory.mktemp("steps"), counted)
+    ((name, content),) = source.contents(SERIES.patches[:1])
+    for _ in range(2):
+        steps.apply([(name, content)])
+    assert done == [name]
+    with pytest.raises(NotApplied):
+        steps.apply([(name, content), (name, content)])
+    with pytest.raises(NotApplied, match="0 places"):
+        steps.apply([(name, altered(SERIES.patches[0]))])
+    assert done == [name] * 3
 
 
 def test_a_patch_that_is_in_already_is_refused(tree: Path, runner: Runner, program: Path) -> None:

@@ -72,15 +72,10 @@ def work(project: Project, **options: Any) -> Morning:
     return night.work(project, order, history_path=path, runner=NoProgram(), console=Console(stderr=True))
 
 
-@pytest.fixture
-def thousand(tmp_path: Path) -> Project:
-    return generated(tmp_path)
-
-
-def generated(folder: Path) -> Project:
-    """A matrix of ROWS rows and their locks, in ``folder``."""
+def generated(folder: Path, rows: int) -> Project:
+    """A matrix of so many rows and their locks, in ``folder``."""
     arches = [chosen for count in range(1, 7) for chosen in combinations(ARCHES, count)]
-    names = [f"row{number:03}" for number in range(ROWS)]
+    names = [f"row{number:03}" for number in range(rows)]
     lines = (
         f"  - {{id: {name}, gpu_arch: {list(arches[n % len(arches)])}}}\n" for n, name in enumerate(names)
     )
@@ -100,12 +95,17 @@ def test_over_the_shipped_matrix_nothing_is_started_and_nothing_pushed(tmp_path:
     assert {row.state for row in work(project).rows} == {State.UNCHANGED}
 
 
-def test_over_a_thousand_locked_rows_nothing_is_started(thousand: Project) -> None:
-    proven(thousand)
-    work(thousand)  # the first night notes what goes into each key
-    morning = work(thousand)
-    assert (len(morning.rows), {row.state for row in morning.rows}) == (ROWS, {State.UNCHANGED})
-    assert "1000 rows: 1000 unchanged; upstream was not asked" in text(morning)
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory: pytest.TempPathFactory) -> Morning:
+    """The report of a night over ROWS rows. That a second night ends the same way: the shipped rows above."""
+    project = generated(tmp_path_factory.mktemp("thousand"), ROWS)
+    proven(project)
+    return work(project)
+
+
+def test_over_a_thousand_locked_rows_nothing_is_started(thousand: Morning) -> None:
+    assert (len(thousand.rows), {row.state for row in thousand.rows}) == (ROWS, {State.UNCHANGED})
+    assert "1000 rows: 1000 unchanged; upstream was not asked" in text(thousand)
 
 
 def test_a_row_without_a_usable_lock_is_unresolved_and_stops_no_other(tmp_path: Path) -> None:
@@ -125,13 +125,14 @@ def test_a_row_without_a_usable_lock_is_unresolved_and_stops_no_other(tmp_path: 
     assert set(states.values()) == {State.UNRESOLVED, State.UNCHANGED}
 
 
-def test_a_row_that_left_the_matrix_is_told_once(thousand: Project) -> None:
-    proven(thousand)
-    work(thousand)
-    lines = thousand.matrix.read_text().splitlines(keepends=True)
-    thousand.matrix.write_text("".join(lines[:-1]))
-    gone = [work(thousand).of(State.GONE) for _ in range(2)]
-    assert [[row.row for row in rows] for rows in gone] == [["row999"], []]
+def test_a_row_that_left_the_matrix_is_told_once(tmp_path: Path) -> None:
+    project = generated(tmp_path, 4)
+    proven(project)
+    work(project)
+    lines = project.matrix.read_text().splitlines(keepends=True)
+    project.matrix.write_text("".join(lines[:-1]))
+    gone = [work(project).of(State.GONE) for _ in range(2)]
+    assert [[row.row for row in rows] for rows in gone] == [["row003"], []]
 
 
 def test_locks_of_rows_that_passed_replace_those_of_the_project(tmp_path: Path) -> None:
@@ -175,20 +176,19 @@ def test_where_nothing_can_be_written_that_is_said_and_is_no_defect(
     assert "next: check the disk" in err
 
 
-def test_a_summary_is_no_larger_than_a_service_shows(thousand: Project) -> None:
+def test_a_summary_is_no_larger_than_a_service_shows(thousand: Morning, tmp_path: Path) -> None:
     """Of 1,000 rows that all failed, in a file that has something already. What is cut off is said."""
-    proven(thousand)
-    morning, summary = work(thousand), thousand.out / "summary.md"
+    summary = tmp_path / "summary.md"
     failure = Failure(phase="build", reason="x" * 1100, exit_code=7)
-    rows = tuple(replace(row, state=State.FAILED, failure=failure) for row in morning.rows)
+    rows = tuple(replace(row, state=State.FAILED, failure=failure) for row in thousand.rows)
     summary.write_text("before\n")
-    report.write(replace(morning, rows=rows), thousand.out / "report", summary)
+    report.write(replace(thousand, rows=rows), tmp_path / "report", summary)
     said = summary.read_text()
     assert 900_000 < len(said) < 2**20
     assert said.startswith("before\n## Night of")
     assert said.endswith("\n**More of it is in the file morning.md of the artifacts.**\n")
     assert {len(line) for line in said.splitlines() if line.startswith("- **row")} == {1158}
-    assert (thousand.out / "report" / "morning.md").stat().st_size > 2**20
+    assert (tmp_path / "report" / "morning.md").stat().st_size > 2**20
 
 
 @pytest.mark.parametrize("image_is_gone", [True, False])
