@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit"
 
 from rich.console import Console
 from rows import ROOT
-from test_nightly_unchanged import generated, proven
+from test_nightly_unchanged import ROWS, generated, proven
 
 from stackwright.core.model.night import State
 from stackwright.core.model.row import Lock
@@ -121,7 +121,7 @@ def main() -> None:
     os.environ.setdefault(*settings.RESOLVER)  # as the command does
     with tempfile.TemporaryDirectory() as name:
         folder, good = Path(name), True
-        thousand = generated(folder)
+        thousand = generated(folder, ROWS)
         for locked in (True, False):
             out = folder / ("locked" if locked else "asked")
             shipped = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=out / "shipped")

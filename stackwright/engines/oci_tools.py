@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 from uuid import uuid4
 
@@ -28,8 +29,9 @@ Name = Literal["skopeo", "oras", "cosign"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """Without ``docker`` it is the host's own. In its image it sees the network of the host and, of its
-    files, the folders of each call, under their own names, as the user who calls.
+    """Without ``docker`` it is the host's own, which runs in an empty folder. In its image it sees the
+    network of the host and, of its files, the folders of each call, under their own names, as the user who
+    calls.
 
     ``offline``: in its image it sees no network at all.
     """
@@ -49,7 +51,10 @@ class Tool:
     ) -> Completed:
         """One command, as it is. Secrets go through ``env`` or a file: an argv is seen by every user."""
         if self.docker is None:
-            return self.runner([self.name, *argv], env=env, stdin=stdin, timeout=timeout)
+            # oras names files after what a registry says of them, in the folder where it runs
+            with TemporaryDirectory(prefix=f"stackwright-{self.name}-") as folder:
+                own = (self.name, *argv)
+                return self.runner(own, env=env, stdin=stdin, timeout=timeout, cwd=Path(folder))
         container = f"stackwright-{self.name}-{uuid4().hex[:12]}"
         options = (
             "--name",

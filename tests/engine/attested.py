@@ -117,7 +117,7 @@ def attest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def the_site(runner: Runner, docker: Docker, attest_folder: Path) -> Iterator[TheSite]:
+def the_site(runner: Runner, docker: Docker, attest_folder: Path, host_tools: None) -> Iterator[TheSite]:
     mirror = host.apt_mirror(runner)
     cosign, oras = (oci_tools.find(name, runner, docker, mirror=mirror) for name in ("cosign", "oras"))
     key = made_key(attest_folder, "site", runner)

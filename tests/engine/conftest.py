@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
+import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from attested import attest_folder, published, small, tampered, the_site, twin  # noqa: F401
+from host_tools import bin_folder
 from own_engine import TINY, OwnEngine, StartEngine, own_engine
 from publishing import Rows
 from registry_server import RegistryServer, StartRegistry
@@ -21,7 +23,7 @@ from upstream_server import UpstreamServer, serving
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings as host
+from stackwright.host.site import settings
 
 CACHE = Path(__file__).resolve().parents[2] / "out" / "cache"
 APPLETS = ("sh", "cat", "env", "echo", "id", "ls", "sleep", "test", "touch", "true", "wc", "sed", "df", "dd")
@@ -30,6 +32,15 @@ APPLETS = ("sh", "cat", "env", "echo", "id", "ls", "sleep", "test", "touch", "tr
 @pytest.fixture(scope="session")
 def runner() -> Runner:
     return Runner()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _the_mirror_is_asked_for_once(runner: Runner) -> Iterator[None]:
+    """apt takes a second to say what its sources are, and each process would ask it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if mirror := settings.apt_mirror(runner):
+            patch.setenv("STACKWRIGHT_APT_MIRROR", mirror)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +63,7 @@ def tiny_tar(runner: Runner) -> Path:
 def _make_tiny(runner: Runner, archive: Path) -> None:
     package = archive.with_suffix(".package")
     argv: list[str | Path] = ["mmdebstrap", "--quiet", "--variant=extract", "--include=busybox-static"]
-    mirror = host.apt_mirror(runner)
+    mirror = settings.apt_mirror(runner)
     source = [f"deb {mirror} trixie main"] if mirror else []
     done = runner([*argv, "--format=tar", "trixie", package, *source])
     assert done.ok, done.stderr
@@ -88,6 +99,14 @@ def tiny(runner: Runner, docker: Docker, tiny_tar: Path) -> str:
         done = runner(docker.command("import", "--change", "ENV PATH=/bin", tiny_tar, TINY))
         assert done.ok, done.stderr
     return TINY
+
+
+@pytest.fixture(scope="module")
+def host_tools(runner: Runner, docker: Docker) -> Iterator[None]:
+    """This host has skopeo, oras and cosign. A module where they are to run in their image says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(bin_folder(runner, docker)), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture
@@ -132,7 +151,7 @@ def registry(start_registry: StartRegistry, docker: Docker, runner: Runner) -> s
 
 
 @pytest.fixture
-def rows(tmp_path: Path, docker: Docker, runner: Runner, tiny: str) -> Iterator[Rows]:
+def rows(tmp_path: Path, docker: Docker, runner: Runner, tiny: str, host_tools: None) -> Iterator[Rows]:
     """Makes small images that stand for rows, and takes them away again."""
     made = Rows(tmp_path / "out", docker, runner)
     yield made

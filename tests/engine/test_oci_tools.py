@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from host_tools import bin_folder
 from registry_server import PASSWORD, StartRegistry
 
 from stackwright.engines import oci_tools
@@ -52,3 +55,27 @@ def test_stdin_reaches_it(runner: Runner, docker: Docker, tmp_path: Path) -> Non
     assert done.ok, done.stderr
     blob = ("sign-blob", "--tlog-upload=false", "--key", tmp_path / "k.key", "--yes", "-")
     assert cosign(*blob, folders=(tmp_path,), env=env, stdin="text").ok
+
+
+def test_the_host_s_own_leaves_nothing_in_the_folder_of_the_caller(
+    start_registry: StartRegistry, docker: Docker, runner: Runner, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What is pulled gets the names that the registry says."""
+    monkeypatch.setenv("PATH", str(bin_folder(runner, docker)), prepend=os.pathsep)
+    server = start_registry(login=False)
+    assert server.ca
+    env = {"SSL_CERT_FILE": str(server.ca)}
+    oras = oci_tools.find("oras", runner, None)
+    (tmp_path / "x").write_text("what is sent")
+    name = f"{server.address}/files:1"
+    assert oras("push", "--disable-path-validation", name, f"{tmp_path / 'x'}:text/plain", env=env).ok
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    title = '{"x": {"org.opencontainers.image.title": "planted"}}'
+    (tmp_path / "titles").write_text(title.replace('"x"', json.dumps(str(tmp_path / "x"))))
+    words = ("--annotation-file", tmp_path / "titles", "--disable-path-validation", name)
+    assert oras("push", *words, f"{tmp_path / 'x'}:text/plain", env=env).ok
+    done = oras("pull", name, env=env)
+    assert done.ok and "planted" in done.stdout, done.stderr
+    assert list((tmp_path / "here").iterdir()) == []

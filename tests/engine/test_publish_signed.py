@@ -32,6 +32,11 @@ from stackwright.records import files as record
 pytestmark = pytest.mark.engine
 
 
+@pytest.fixture(scope="module")
+def host_tools() -> None:
+    """Here skopeo, oras and cosign are in their image, on a host that has none of them."""
+
+
 def files(facts: dict[str, Any]) -> dict[str, Any]:
     """As the probes leave them, file by file."""
     parts = {name: facts[name] for name in ("files", "system", "link", "image", "history")}

@@ -93,6 +93,12 @@ def test_what_is_wrong_is_said_with_its_line(
     assert "matrix" not in str(caught.value).replace(str(tmp_path), "")
 
 
+NOTHING_OF_THE_HOST = {
+    "PIP_CONFIG_FILE": "/dev/null",
+    "STACKWRIGHT_APT_MIRROR": "http://mirror.example/debian",
+}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -112,7 +118,7 @@ def test_what_is_wrong_is_said_with_its_line(
 )
 def test_a_value_that_could_be_something_else_is_refused(name: str, value: str) -> None:
     with pytest.raises(SiteError) as caught:
-        settings.site(Runner(), {name: value, "PIP_CONFIG_FILE": "/dev/null"})
+        settings.site(Runner(), {name: value, **NOTHING_OF_THE_HOST})
     assert caught.value.place == name
 
 

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import horovod_source as source
 from patching import apply, hunks
 
-from faults.table import Fault
+from faults.variants import Variant
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
@@ -160,12 +160,12 @@ def reference(name: str) -> str:
     return f"stackwright/faults-{os.getpid()}:{name}"
 
 
-def bake_file(folder: Path, stack: Stack, base: str, faults: Sequence[Fault]) -> str:
+def bake_file(folder: Path, stack: Stack, base: str, variants: Sequence[Variant]) -> str:
     """The good image is a target of its own, and each variant is built FROM that target."""
     targets: dict[str, dict[str, object]] = {"good": {"args": {"BASE": base}, "labels": labels(stack)}}
-    for fault in faults:
-        lines = "\n".join(("FROM good", *fault.instructions, ""))
-        targets[fault.name] = {"contexts": {"good": "target:good"}, "dockerfile-inline": lines}
+    for variant in variants:
+        lines = "\n".join(("FROM good", *variant.instructions, ""))
+        targets[variant.name] = {"contexts": {"good": "target:good"}, "dockerfile-inline": lines}
     for name, target in targets.items():
         target |= {
             "context": str(folder),
@@ -200,11 +200,13 @@ def probe(
     """
     with contextlib.ExitStack() as opened:
         up: list[str] = []
+        mounted: list[Mount] = []
 
         def execute(
             argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
         ) -> Completed:
             if not up:
+                mounted.extend(mounts)
                 # Past the entry point, so that a broken one is found by its check and hides no other.
                 job = engine.Job(
                     image=image, entrypoint=("sleep",), argv=("600",), mounts=tuple(mounts), network=False
@@ -214,6 +216,8 @@ def probe(
             if attacked and "attack" in argv:
                 shutil.copy(attacked, mounts[-1].source)
                 argv = [word for word in argv if word != "attack"]
+            for first, again in zip(mounted, mounts, strict=True):  # the same folders under other names
+                argv = [word.replace(str(again.target), str(first.target)) for word in argv]
             return runner(docker.command("exec", *who, up[0], *argv), timeout=timeout)
 
         return probe_image(
@@ -227,15 +231,15 @@ def probe(
 
 
 def probe_all(
-    docker: Docker, runner: Runner, stack: Stack, faults: Sequence[Fault], folder: Path
+    docker: Docker, runner: Runner, stack: Stack, variants: Sequence[Variant], folder: Path
 ) -> Mapping[str, Verdict]:
-    def one(fault: Fault) -> Verdict:
-        same = None if fault.servers else folder / "good" / "attack.json"
-        return probe(docker, runner, stack, reference(fault.name), folder / fault.name, same)
+    def probed(variant: Variant) -> Verdict:
+        same = None if variant.servers else folder / "good" / "attack.json"
+        return probe(docker, runner, stack, reference(variant.name), folder / variant.name, same)
 
     good = probe(docker, runner, stack, reference("good"), folder / "good", None)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        verdicts = dict(zip((fault.name for fault in faults), pool.map(one, faults), strict=True))
+        verdicts = dict(zip((one.name for one in variants), pool.map(probed, variants), strict=True))
     return {"good": good, **verdicts}
 
 

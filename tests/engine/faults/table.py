@@ -22,16 +22,17 @@ SECRET = "Vq8tGm2x-hunter2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """``instructions`` are Dockerfile lines on top of the good image; ``says`` is all in the checks' details.
+    """``instructions``: Dockerfile lines on the good image; ``says`` is all in the details of its ``red``.
 
-    An image takes seconds: faults that do not touch each other share one. ``servers``: the fault is in
-    Horovod's servers, so that they have to be attacked anew.
+    ``extension``: in which way Horovod's extension is compiled again, as words before ``build extension``.
+    ``servers``: the fault is in Horovod's servers, so that they have to be attacked anew.
     """
 
     name: str
-    instructions: tuple[str, ...]
+    instructions: tuple[str, ...] = ()
     red: frozenset[str]
     says: tuple[str, ...]
+    extension: str = ""
     servers: bool = False
 
 
@@ -48,7 +49,7 @@ def meta(name: str, instruction: str, red: str, says: str) -> Fault:
 
 def extension(name: str, change: str, red: str, says: str) -> Fault:
     """Horovod's extension compiled in another way."""
-    return run(name, f"{change} {FAKE} extension", red, says)
+    return Fault(name=name, extension=change, red=frozenset({red}), says=(says,))
 
 
 def library(folder: str, name: str, *sources: str) -> str:
