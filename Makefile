@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test env engine faults frameworks hpc nodes accepted lock-tools
+.PHONY: run matrix test thorough env engine faults frameworks hpc nodes accepted lock-tools
 
 PYTHON := .venv/bin/python
 
@@ -17,6 +17,11 @@ test: env engine
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/patches tests/unit tests/golden
+
+# The tests that only .ci/run runs (`long`), and those that say more of what is proven already (`nightly`): each
+# fault in an image of its own, all points of a kill, all combinations. The workflow `facts` runs it every night.
+thorough: env engine
+	$(PYTHON) -m pytest -n 2 --dist loadfile tests/engine -m 'long or nightly'
 
 env:
 	@scripts/env.sh

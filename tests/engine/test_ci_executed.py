@@ -23,7 +23,7 @@ from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.records import files as record
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("ci-executed")]
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = ("cuda12-torch", "nccl-override", "cuda13-torch")
@@ -55,7 +55,9 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, runner: Runner, docker: Docker) -> Iterator[Site]:
+def site(
+    tmp_path_factory: pytest.TempPathFactory, runner: Runner, docker: Docker, host_tools: None
+) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     git = small_repository.make(folder / "repository", ROWS)
     key = made_key(folder, "signing", runner)
@@ -157,12 +159,14 @@ def test_the_second_night_does_nothing(site: Site, second: Run) -> None:
     assert "bytes sent" not in second.log
 
 
+@pytest.mark.nightly
 def test_one_row_by_hand(site: Site, second: Run) -> None:
     run = site.run("by-hand", event="workflow_dispatch", row="cuda13-torch")
     assert results(run) == GOOD, run.log
     assert [job.matrix["rows"] for job in run.jobs["shard"]] == ["cuda13-torch"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("row", ["no-such-row", "$(touch planted)", "--matrix=/etc/passwd"])
 def test_a_row_that_is_none_ends_the_plan(site: Site, row: str) -> None:
     run = site.run(f"none-{abs(hash(row))}", event="workflow_dispatch", row=row)
@@ -214,6 +218,7 @@ def other_site(site: Site, tmp_path: Path, path: str, old: str, new: str, **more
     return replace(site, folder=tmp_path, repository=own)
 
 
+@pytest.mark.nightly
 def test_a_row_that_fails_does_not_stop_the_others(site: Site, tmp_path: Path) -> None:
     old = "RUN echo"
     new = "RUN [ '{{ stack.id }}' != nccl-override ] && echo"
@@ -229,6 +234,7 @@ def test_a_row_that_fails_does_not_stop_the_others(site: Site, tmp_path: Path) -
     ]  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_without_the_required_tier_nothing_gets_a_tag(site: Site, tmp_path: Path) -> None:
     """The GPU tier is required, and the job for it finds no GPU."""
     old = "  moving:\n  - '{row}'\n  require:\n"
@@ -244,6 +250,7 @@ def test_without_the_required_tier_nothing_gets_a_tag(site: Site, tmp_path: Path
     assert not [tag for tag in site.tags() if tag.endswith("-gpu")]
 
 
+@pytest.mark.nightly
 def test_a_job_gets_nothing_that_is_not_handed_over(site: Site, tmp_path: Path) -> None:
     """That is, what the tests above see comes from what the workflow says. And the night after it, with the
     workflow mended, publishes what this one left, although nothing else has changed."""

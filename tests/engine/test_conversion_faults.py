@@ -29,6 +29,7 @@ from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).parents[2]
+NIGHTLY = pytest.mark.nightly
 SIZE = 48 * 2**20
 """Bytes of the image that no compression makes smaller."""
 
@@ -148,7 +149,7 @@ def test_a_disk_that_gets_full_meanwhile(
     assert [path.name for path in small_disk.iterdir()] == ["x.sif"]
 
 
-@pytest.mark.parametrize("room", [1, 2, 3])
+@pytest.mark.parametrize("room", [pytest.param(1, marks=NIGHTLY), 2, pytest.param(3, marks=NIGHTLY)])
 def test_several_at_once_do_not_exceed_the_disk(
     room: int, image: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
 ) -> None:
@@ -210,8 +211,17 @@ KILLED = (
 )
 """When: as soon as there is a file of this name; in the one that is written, something has to be."""
 
+FIRST = (
+    (Way.MOUNTED, WRITTEN), (Way.LAYERS, "skeleton.sif"), (Way.STREAM, "asked"), (Way.ARCHIVE, "image.tar"),
+)  # fmt: skip
+"""Each way at one of its points; at the others every night."""
 
-@pytest.mark.parametrize(("way", "meanwhile"), KILLED, ids=lambda one: getattr(one, "name", one))
+
+@pytest.mark.parametrize(
+    ("way", "meanwhile"),
+    [pytest.param(*one, marks=() if one in FIRST else NIGHTLY) for one in KILLED],
+    ids=lambda one: getattr(one, "name", one),
+)
 def test_kill_9_leaves_the_old_file_and_the_next_conversion_works(
     way: Way, meanwhile: str, image: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
 ) -> None:

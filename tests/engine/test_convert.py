@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,10 +57,15 @@ def test_it_opens_has_the_labels_and_runs(
     assert [path.name for path in tmp_path.iterdir()] == ["x.sif"]
 
 
-@pytest.mark.parametrize(
-    ("name", "code"), [("zstd:1", 6), ("zstd:19", 6), ("gzip:1", 1), ("lz4", 5), ("none", None)]
-)
-@pytest.mark.parametrize("way", Way)
+def combinations() -> Iterator[Any]:
+    """Each compression in one of the ways, and each way with a compression; all with each other at night."""
+    codes = (("zstd:1", 6), ("zstd:19", 6), ("gzip:1", 1), ("lz4", 5), ("none", None))
+    for (at, way), (number, (name, code)) in product(enumerate(Way), enumerate(codes)):
+        marks = () if at == number % len(Way) else pytest.mark.nightly
+        yield pytest.param(name, code, way, marks=marks, id=f"{way.name.lower()}-{name}")
+
+
+@pytest.mark.parametrize(("name", "code", "way"), combinations())
 def test_the_compression_is_the_one_that_was_asked_for(
     name: str, code: int | None, way: Way, labelled: str, tmp_path: Path, runner: Runner, docker: Docker,
     apptainer: Apptainer,

@@ -36,7 +36,7 @@ from stackwright.host.runner import Runner
 from stackwright.host.site import settings as host
 from stackwright.records import definition_builds
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 Build = Callable[[Path, Sources], Made]
 PLANTED = "planted.site.example"
 ROOT = Path(__file__).resolve().parents[2]

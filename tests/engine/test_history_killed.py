@@ -10,14 +10,16 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from small_project import ROOT
 
 from stackwright.records.history import builds
 
-KILLS = 10
+FEW, MORE = 3, 10
 
 
-def test_a_kill_in_the_middle_of_a_write_leaves_it_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [FEW, pytest.param(MORE, marks=pytest.mark.nightly)])
+def test_a_kill_in_the_middle_of_a_write_leaves_it_whole(kills: int, tmp_path: Path) -> None:
     """Each transaction of the writer adds ten rows: never some of them."""
     path = tmp_path / "history.sqlite"
     writer = (
@@ -33,7 +35,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_it_whole(tmp_path: Path) -> None
     print(f"seed {seed}")
     chance = random.Random(seed)
     last = 0
-    for number in range(KILLS):
+    for number in range(kills):
         argv = [sys.executable, "-c", writer, str(path), str(number * 10**6)]
         child = subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
         time.sleep(chance.uniform(0.6, 1.2))

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.error import HTTPError
@@ -40,7 +41,7 @@ from stackwright.records.files import load_all
 from stackwright.records.history import builds as history
 from stackwright.records.history import nights
 
-KILLS, FEW = int(os.environ.get("STACKWRIGHT_KILLS", "20")), 5
+KILLS = int(os.environ.get("STACKWRIGHT_KILLS", "20"))
 """20 take two to three minutes; more or fewer by STACKWRIGHT_KILLS."""
 
 SCHEMA2 = "application/vnd.docker.distribution.manifest.v2+json"
@@ -58,7 +59,9 @@ started: list[str] = []
 
 
 @pytest.fixture
-def root(tmp_path: Path, docker: Docker, tiny: str, request: pytest.FixtureRequest) -> Iterator[Path]:
+def root(
+    tmp_path: Path, docker: Docker, tiny: str, host_tools: None, request: pytest.FixtureRequest
+) -> Iterator[Path]:
     """A project of its own. A test gives ``nap`` indirectly where its builds are to take their time."""
     engine.tag(docker, tiny, small_project.BASE)
     nap = getattr(request, "param", "true")
@@ -76,7 +79,7 @@ def remove_images(docker: Docker) -> None:
 
 @pytest.fixture(scope="module")
 def first_night(
-    tmp_path_factory: pytest.TempPathFactory, docker: Docker, tiny: str
+    tmp_path_factory: pytest.TempPathFactory, docker: Docker, tiny: str, host_tools: None
 ) -> Iterator[tuple[Path, Morning]]:
     """A project after its first night, which tests copy; its images are gone, as on another machine."""
     engine.tag(docker, tiny, small_project.BASE)
@@ -317,16 +320,27 @@ def nights_of(root: Path, keys: Iterable[str]) -> set[str]:
     return {one["numpy"] for one in found}
 
 
-def killed(root: Path, address: str, *, after: float) -> bool:
-    """Start a night; whether it was still at work after so many seconds. If not, it ended well."""
-    path = root / "night.log"
-    with path.open("w") as log:
-        night = subprocess.Popen(
+def started_night(root: Path, address: str) -> subprocess.Popen[bytes]:
+    with (root / "night.log").open("w") as log:
+        return subprocess.Popen(
             [sys.executable, nightly_on_rows.__file__, root, address],
             cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,
         )  # fmt: skip
+
+
+def killed_as_soon_as(root: Path, address: str, reached: Callable[[], bool]) -> None:
+    with started_night(root, address) as night:
+        while not reached():
+            assert night.poll() is None, (root / "night.log").read_text()
+            time.sleep(0.005)
+        night.send_signal(signal.SIGKILL)
+
+
+def killed(root: Path, address: str, *, after: float) -> bool:
+    """Start a night; whether it was still at work after so many seconds. If not, it ended well."""
+    night = started_night(root, address)
     try:
-        assert night.wait(timeout=after) == 0, path.read_text()
+        assert night.wait(timeout=after) == 0, (root / "night.log").read_text()
     except subprocess.TimeoutExpired:
         night.send_signal(signal.SIGKILL)
         night.wait()
@@ -344,27 +358,8 @@ def test_a_mixed_set_would_be_seen(root: Path, upstream: UpstreamServer, registr
     assert {"2.2.3", "2.2.4"} in mixed
 
 
-@pytest.mark.parametrize("root", [small_project.NAP], indirect=True, ids=["slowly"])
-@pytest.mark.parametrize("wanted", [FEW, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_killed_at_random_moments_it_ends_whole(
-    wanted: int, root: Path, upstream: UpstreamServer, registry: RegistryServer
-) -> None:
-    """Yesterday is published; tonight every row changed, and the night is killed again and again."""
-    seed = int(os.environ.get("STACKWRIGHT_SEED") or random.SystemRandom().randrange(10**6))
-    print(f"STACKWRIGHT_SEED={seed} kills: {wanted}")
-    chance = random.Random(seed)
-    work(root, registry.address)
-    releases = (f"2.3.{number}" for number in itertools.count())
-    upstream.package("numpy", next(releases))
-    with Watcher(registry) as watcher:
-        kills = 0
-        while kills < wanted:
-            if killed(root, registry.address, after=chance.uniform(0.2, 7)):
-                kills += 1
-            else:
-                upstream.package("numpy", next(releases))  # it was done: the next one has work again
-            assert len(nights_of(root, settled(root, registry))) == 1, "tags of two nights side by side"
-        last = work(root, registry.address)
+def require_whole(root: Path, registry: RegistryServer, watcher: Watcher, last: Morning) -> None:
+    """After nights that were killed, and one that was not."""
     print(f"the tag {SET} was read {watcher.looks} times, and led to {len(watcher.seen)} sets")
     for digests in watcher.seen:
         assert len(digests) == len(ROWS)
@@ -376,3 +371,49 @@ def test_killed_at_random_moments_it_ends_whole(
     assert {one.status for one in newest} == {Status.COMPLETE}
     with history.opened(root / "out" / "history.sqlite") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("root", [small_project.NAP], indirect=True, ids=["slowly"])
+def test_killed_at_each_of_its_points_it_ends_whole(
+    root: Path, upstream: UpstreamServer, registry: RegistryServer
+) -> None:
+    """Yesterday is published; tonight every row changed. While tags move: test_publish_faults.py."""
+    work(root, registry.address)
+    upstream.package("numpy", "2.3.0")
+    records = root / "out" / "records"
+    before, proven = len(list(records.glob("*/*.json"))), len(builds(root))
+    points = (
+        lambda: len(list(records.glob("*/*.json"))) > before,  # the first row has begun
+        lambda: len(builds(root)) > proven,  # it is built
+        lambda: len(builds(root)) == proven + len(ROWS),  # all are, and are about to be published
+    )
+    with Watcher(registry) as watcher:
+        for reached in points:
+            killed_as_soon_as(root, registry.address, reached)
+            assert len(nights_of(root, settled(root, registry))) == 1, "tags of two nights side by side"
+        last = work(root, registry.address)
+    require_whole(root, registry, watcher, last)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("root", [small_project.NAP], indirect=True, ids=["slowly"])
+def test_killed_at_random_moments_it_ends_whole(
+    root: Path, upstream: UpstreamServer, registry: RegistryServer
+) -> None:
+    """Yesterday is published; tonight every row changed, and the night is killed again and again."""
+    seed = int(os.environ.get("STACKWRIGHT_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"STACKWRIGHT_SEED={seed} kills: {KILLS}")
+    chance = random.Random(seed)
+    work(root, registry.address)
+    releases = (f"2.3.{number}" for number in itertools.count())
+    upstream.package("numpy", next(releases))
+    with Watcher(registry) as watcher:
+        kills = 0
+        while kills < KILLS:
+            if killed(root, registry.address, after=chance.uniform(0.2, 7)):
+                kills += 1
+            else:
+                upstream.package("numpy", next(releases))  # it was done: the next one has work again
+            assert len(nights_of(root, settled(root, registry))) == 1, "tags of two nights side by side"
+        last = work(root, registry.address)
+    require_whole(root, registry, watcher, last)

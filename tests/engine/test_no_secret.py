@@ -63,7 +63,9 @@ class Night:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, runner: Runner) -> Iterator[RegistryServer]:
+def server(
+    tmp_path_factory: pytest.TempPathFactory, runner: Runner, host_tools: None
+) -> Iterator[RegistryServer]:
     """After a night with nothing planted, which made the base and the tools: for them the mirror is asked."""
     folder = tmp_path_factory.mktemp("registry")
     with registry(folder, runner) as running:

@@ -21,7 +21,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.records import files as record
 
-KILLS = 6
+FEW, MORE = 2, 10
 CHILD = [sys.executable, str(Path(__file__).parent / "work_on_row.py")]
 
 
@@ -44,9 +44,12 @@ def _no_image_is_left(docker: Docker) -> Iterator[None]:
     engine.remove(docker, f"stackwright/pipeline-test:{KEY[:12]}")
 
 
-def test_killed_at_random_moments_it_goes_on_from_what_was_finished(tmp_path: Path, salt: str) -> None:
+@pytest.mark.parametrize("kills", [FEW, pytest.param(MORE, marks=pytest.mark.nightly)])
+def test_killed_at_random_moments_it_goes_on_from_what_was_finished(
+    kills: int, tmp_path: Path, salt: str
+) -> None:
     chance = random.Random(salt)
-    for _ in range(KILLS):
+    for _ in range(kills):
         child = start(tmp_path, salt)
         time.sleep(chance.uniform(0.3, 2.2))
         child.send_signal(signal.SIGKILL)

@@ -79,9 +79,10 @@ OBJECTS = {0x4001: "definition", 0x4006: "metadata", 0x4004: "files", 0x4005: "s
 """By their codes in the table (github.com/apptainer/sif, pkg/sif/sif.go)."""
 
 
+@pytest.mark.parametrize("places", ["few", pytest.param("more", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("part", OBJECTS.values())
 def test_one_changed_byte_is_refused(
-    part: str, signed: Path, ours: Signer, apptainer: Apptainer, tmp_path: Path
+    part: str, places: str, signed: Path, ours: Signer, apptainer: Apptainer, tmp_path: Path
 ) -> None:
     """In each object, and what the table says of its kind and length. Nobody reads what fills the gaps."""
     content = signed.read_bytes()
@@ -93,7 +94,8 @@ def test_one_changed_byte_is_refused(
     for where, one in objects:
         if OBJECTS[one.kind] != part:
             continue
-        for place in (where, where + 25, one.offset, one.offset + one.length // 2, one.end - 1):
+        few, more = (where, one.offset + one.length // 2), (where + 25, one.offset, one.end - 1)
+        for place in few if places == "few" else more:
             changed = bytearray(content)
             changed[place] ^= 1
             (tmp_path / "x.sif").write_bytes(changed)

@@ -17,7 +17,7 @@ from stackwright.host.runner import Runner
 from stackwright.host.site import settings as site
 from stackwright.probe import testinfra_apptainer
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 testinfra_apptainer.register()
 
 
