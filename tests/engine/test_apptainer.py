@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -50,11 +49,11 @@ def _saved(docker: Docker, runner: Runner, image: str, path: Path) -> Path:
 
 
 def test_the_image_is_made_once(program: Apptainer, runner: Runner, docker: Docker) -> None:
-    begin = time.monotonic()
+    image = engine.inspect(docker, apptainer.IMAGE)
     again = apptainer.find(runner, docker)
     assert again == program
     assert again.version.startswith("1.")
-    assert time.monotonic() - begin < 5
+    assert engine.inspect(docker, apptainer.IMAGE) == image
 
 
 def test_labels_survive(program: Apptainer, sif: Path) -> None:
@@ -95,10 +94,8 @@ def test_the_image_cannot_be_written_and_tmp_has_room(program: Apptainer, sif: P
 
 
 def test_what_does_not_end_is_ended(program: Apptainer, sif: Path, runner: Runner, docker: Docker) -> None:
-    begin = time.monotonic()
     done = program.exec(sif, ("sleep", "300"), timeout=2)
     assert done.returncode == 124
-    assert time.monotonic() - begin < 20
     ours = f"label={engine.MADE_BY_US}={os.getpid()}"
     left = runner(docker.command("ps", "--all", "--quiet", "--filter", ours))
     assert left.stdout == ""

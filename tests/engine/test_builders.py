@@ -6,7 +6,6 @@ import contextlib
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -84,9 +83,7 @@ def test_a_row_is_built_there_and_is_in_the_engine_here(
     own, address = remote
     made(docker, runner, "gone", "tcp://127.0.0.1:9")
     made(docker, runner, "farm", address)
-    began = time.monotonic()
     assert builders.answering(["gone", "farm"], docker, runner) == "farm"
-    assert time.monotonic() - began < 2 * builders.ANSWERS_WITHIN
     images = (("BASE_IMAGE", tiny),)
     skopeo = oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
     (tmp_path / "handed").mkdir()

@@ -23,7 +23,7 @@ from stackwright.host.project import Project, cells, plan, sources
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.nvidia.yaml", out=ROOT / "out")
 HEAD = re.compile(r"^Bootstrap: .*\n(?:.+\n)*\n%arguments\n(?:    .*\n)+", re.MULTILINE)
 FILES = "\n%files from frameworks\n    /etc/passwd /of-frameworks\n"

@@ -72,13 +72,11 @@ def test_shared_memory(docker: Docker, tiny: str) -> None:
 
 
 def test_a_container_that_does_not_end_is_ended(docker: Docker, runner: Runner, tiny: str) -> None:
-    begin = time.monotonic()
     name = f"stackwright-test-timeout-{os.getpid()}"
     job = Job(image=tiny, argv=("sh", "-c", "echo begun; sleep 300"), name=name)
     done = engine.run(docker, job, timeout=1)
     assert (done.returncode, done.stdout) == (124, "begun\n")
     assert "no end after 1 s" in done.stderr
-    assert time.monotonic() - begin < 20
     assert _left(docker, runner, name) == ""
 
 

@@ -26,7 +26,7 @@ from registry_server import PASSWORD, USER, RegistryServer, registry
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW, BASE = "cuda12-torch", "team/images"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
+from counted import calls
 
 from stackwright.core.config.load import MAX_BYTES, interpret, load
 from stackwright.core.config.yaml_tree import LOADER
@@ -356,10 +356,8 @@ def test_huge_file_is_refused_without_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "m.yaml"
     with path.open("wb") as file:
         file.truncate(50 * 2**30)
-    start = time.process_time()
     with pytest.raises(MatrixError, match="larger than 1 MiB"):
         load(path)
-    assert time.process_time() - start < 1
 
 
 def test_limit_of_size_is_exact(tmp_path: Path) -> None:
@@ -371,12 +369,16 @@ def test_limit_of_size_is_exact(tmp_path: Path) -> None:
         load(path)
 
 
-def test_a_thousand_rows_load_in_under_a_second(tmp_path: Path) -> None:
+def test_ten_times_the_rows_are_ten_times_the_work(tmp_path: Path) -> None:
     row = SHIPPED.read_text().partition("include:")[2].partition("  - ")[2].partition("  - ")[0]
     head = "defaults: {provider: debian}\ninclude:\n"
-    rows = (f"  - {row.replace('cuda12-torch', f'row{number}')}" for number in range(1000))
     path = tmp_path / "m.yaml"
-    path.write_text(head + "".join(rows))
-    start = time.process_time()
+
+    def work(count: int) -> int:
+        rows = (f"  - {row.replace('cuda12-torch', f'row{number}')}" for number in range(count))
+        path.write_text(head + "".join(rows))
+        return calls(lambda: load(path))
+
+    few, many = work(100), work(1000)
     assert len(load(path).include) == 1000
-    assert time.process_time() - start < 1
+    assert many < 11 * few

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -133,9 +132,7 @@ def test_a_large_product_with_many_exclusions_is_counted_by_few_questions() -> N
             "gpu_arch": [["7.0"], ["8.0"], ["9.0"]]}  # fmt: skip
     exclude = [{"torch": torch, "python": python} for torch in torches[::2] for python in pythons]
     matrix = interpret(f"{HEAD}axes: {json.dumps(wide)}\nexclude: {json.dumps(exclude)}\n", "matrix.yaml")
-    begin = time.perf_counter()
     swept = sweep(*of_matrix(matrix), (*exclusions(matrix), *CELL_RULES))
-    assert time.perf_counter() - begin < 10
     assert swept.cells == 300_000
     assert swept.fallen[0][0].name == "exclude torch, python"
     assert swept.fallen[0][1] > 0

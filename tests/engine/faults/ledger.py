@@ -5,6 +5,7 @@ Nothing is started in these images: they are read from outside. Many share a lay
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 SITE = "/opt/stack/lib/python3.13/site-packages"
@@ -97,6 +98,19 @@ FAULTS = (
           "static.private-key", "/usr/share/data.tgz"),
 )  # fmt: skip
 
+TOGETHER = (
+    ("changed-source", "removed-cc1plus", "sshd-configuration", "setuid", "second-root", "nccl",
+     "key-under-another-name", "device"),
+    ("changed-with-its-record", "changed-conffile", "pam", "setuid-of-a-package", "password", "sitecustomize",
+     "key-of-root", "many"),
+    ("unchecked-byte-code", "program-as-link", "activate", "writable", "preload", "authorized",
+     "key-in-an-archive"),
+    ("other-byte-code", "removed-source", "other-gcc-as-cc", "other-alternative", "skeleton", "of-the-user",
+     "token-in-a-removed-file"),
+    ("not-readable", "other-shell"),
+)  # fmt: skip
+"""Those that share an image, named after the first, in this order: to read an image takes seconds."""
+
 IN_A_SIF = (
     "changed-source",
     "removed-cc1plus",
@@ -109,8 +123,21 @@ IN_A_SIF = (
 """Those that are planted together in one SIF: each is to be named there too."""
 
 
+def images(*, alone: bool) -> dict[str, tuple[Planted, ...]]:
+    """Every fault in one of them; ``alone``: each in one of its own."""
+    groups: Sequence[tuple[str, ...]] = () if alone else TOGETHER
+    named = {fault.name: fault for fault in FAULTS}
+    shared = {name for group in groups for name in group}
+    found = {group[0]: tuple(named[name] for name in group) for group in groups}
+    return found | {name: (fault,) for name, fault in named.items() if name not in shared}
+
+
+def dockerfile(faults: Sequence[Planted]) -> str:
+    return "FROM good\n" + "".join(map(lines, faults))
+
+
 def lines(fault: Planted) -> str:
     """What is built on the good image; a file that a layer has to have and that the next one removes."""
     removed = "COPY netrc /root/.netrc\nRUN rm /root/.netrc\n" if fault.red == "ledger.credentials" else ""
     key = f"--mount=type=bind,source=key,target={KEY} " if "key-" in fault.name else ""
-    return f"FROM good\n{removed}RUN {key}{fault.command}\n"
+    return f"{removed}RUN {key}{fault.command}\n"
