@@ -90,11 +90,14 @@ def test_every_value_is_found_in_a_file_that_a_later_layer_deletes(
     contents["ca"] = [(site.ca.parent / "own.pem").read_text()]
     contents["ca"] += [hashlib.sha256(site.ca.read_bytes()).hexdigest()]
     contents["signing key"] = [site.signing_key.read_text()]
-    for name, texts in contents.items():
-        for text in texts:
-            content = b"\0" * (CHUNK - 20) + text.encode() + b"\0" * 100
-            build(docker, runner, tmp_path, DELETED, content)
-            assert found(docker, site, archive=archive) == {(name, "left")}, (name, text)
+    planted = [(name, text) for name, texts in contents.items() for text in texts]
+    (tmp_path / "contents").mkdir()
+    for number, (_, text) in enumerate(planted):
+        content = b"\0" * (CHUNK - 20) + text.encode() + b"\0" * 100
+        (tmp_path / "contents" / str(number)).write_bytes(content)
+    build(docker, runner, tmp_path, "COPY contents /left\nRUN rm -r /left && touch /upper\n")
+    wanted = {(name, f"left/{number}") for number, (name, _) in enumerate(planted)}
+    assert found(docker, site, archive=archive) == wanted
 
 
 @pytest.mark.parametrize("archive", [False, True])
