@@ -74,7 +74,13 @@ def test_every_row_is_built_as_far_as_a_debian_allows() -> None:
     assert SWAPPED.keys() == ROWS["matrix.nvidia.yaml"].keys()
 
 
-@pytest.mark.parametrize("id", SWAPPED)
+LATER = dict.fromkeys(SWAPPED, pytest.mark.nightly) | {"cuda12-ubuntu": pytest.mark.long}
+"""A base of another release of Debian each, and a toolchain of 500 MB: minutes where they are not there."""
+
+
+@pytest.mark.parametrize(
+    "id", [pytest.param(id, marks=() if id == "cuda13-ubuntu" else LATER[id]) for id in SWAPPED]
+)
 def test_a_row_builds_on_a_swapped_base(
     id: str, docker: Docker, runner: Runner, site: Site, debian: Callable[[Stack], str], tiny: str,
     tmp_path: Path,
