@@ -16,7 +16,7 @@ from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-pytestmark = [pytest.mark.engine, pytest.mark.long]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 
 def made(docker: Docker, runner: Runner, name: str) -> str:

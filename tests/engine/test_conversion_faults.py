@@ -27,7 +27,7 @@ from stackwright.engines.sif.squashfs import WRITTEN, Squashing, Way
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
 NIGHTLY = pytest.mark.nightly
 SIZE = 48 * 2**20

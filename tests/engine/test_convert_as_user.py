@@ -21,7 +21,7 @@ from stackwright.engines.sif.squashfs import Way
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
 USER = "4242"
 """Of nobody: no such user is in /etc/passwd."""

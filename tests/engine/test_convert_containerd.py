@@ -23,7 +23,7 @@ from stackwright.engines.sif.squashfs import Squashing, Way
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 MADE = "stackwright-test/in-containerds-store:1"
 MEGABYTES = 60
 ZEROS = f"dd if=/dev/zero of=/zeros bs=1048576 count={MEGABYTES}"

@@ -22,7 +22,7 @@ from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings as host
 
-pytestmark = [pytest.mark.engine, pytest.mark.long]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 PYTHON = ("docker", "jinja2", "packaging", "pydantic", "rich", "spython", "yaml")
 HOST = tool_image.MadeImage(
     name="stackwright-test/native:1",

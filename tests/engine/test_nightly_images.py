@@ -29,6 +29,8 @@ from stackwright.nightly.words import text
 
 UBUNTU, CUDA = "ubuntu:22.04", "nvidia/cuda:12.4.1-devel-ubuntu22.04"
 AT = {UBUNTU: f"hub/library/{UBUNTU}", CUDA: f"hub/{CUDA}"}
+pytestmark = pytest.mark.long
+
 MATRIX = """\
 include:
   - id: small-ubuntu

@@ -26,7 +26,7 @@ from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-pytestmark = [pytest.mark.engine, pytest.mark.long]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 Build = Callable[[str, Sources], Path]
 
 
@@ -84,7 +84,6 @@ def test_the_same_row_has_the_same_layers(build: Build, first: Path) -> None:
     assert [layer.digest for layer in before] == [layer.digest for layer in after]
 
 
-@pytest.mark.nightly
 def test_it_would_be_seen_if_times_were_left_as_they_are(build: Build, first: Path) -> None:
     """Also shows that the base is young enough for times to matter."""
     templates = [

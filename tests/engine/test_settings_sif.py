@@ -22,7 +22,7 @@ from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings as host
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 ROW = stack()
 SECRET = "Vq8tGm2x-hunter2"
 OF_DOCKER = ("image", "history", "layers")

@@ -26,7 +26,7 @@ from stackwright.engines.sif.squashfs import SCRIPT, Squashing, Way
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 FAST = (Way.MOUNTED, Way.LAYERS, Way.STREAM)
 
 # Each thing that can get lost on the way: files that are gone, replaced folders, modes, owners, links, an
