@@ -31,7 +31,7 @@ def load(docker: Docker, reference: str, *, file: bytes, labels: Mapping[str, st
     layers = (*base.layers, _tar({"layer": file}))
     settings, rootfs = dict(base.config["config"]), dict(base.config["rootfs"])
     settings["Labels"] = dict(labels)
-    rootfs["diff_ids"] = [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]
+    rootfs["diff_ids"] = [*rootfs["diff_ids"], f"sha256:{hashlib.sha256(layers[-1]).hexdigest()}"]
     history = [
         *base.config["history"],
         {"created": base.config["created"], "created_by": "COPY layer /layer"},
