@@ -332,7 +332,7 @@ def killed_as_soon_as(root: Path, address: str, reached: Callable[[], bool]) -> 
     with started_night(root, address) as night:
         while not reached():
             assert night.poll() is None, (root / "night.log").read_text()
-            time.sleep(0.005)
+            time.sleep(0.05)
         night.send_signal(signal.SIGKILL)
 
 
