@@ -80,10 +80,12 @@ def attack(facts, place="attack"):
 
 def wrong(facts, extensions):
     found = [one for name in sorted(facts) for one in errors(facts[name], name)]
-    missing = [name for name in ("files", "system", "link", "fabric", "attack") if name not in facts]
+    attacked = ("attack",) if extensions else ()
+    missing = [name for name in ("files", "system", "link", "fabric", *attacked) if name not in facts]
     if missing:
         return [*found, "no facts of %s" % ", ".join(missing)]
-    return found or [*static(facts), *fabric(facts), *built(facts, extensions), *attack(facts["attack"])]
+    attacks = attack(facts.get("attack", {}))
+    return found or [*static(facts), *fabric(facts), *built(facts, extensions), *attacks]
 
 
 def main(folder, extensions):

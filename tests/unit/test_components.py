@@ -23,7 +23,6 @@ ALLOWED: Mapping[str, str] = {
     "stackwright/core/facts/build_failures.py": "messages of known causes of failed builds",
     "stackwright/core/launch/carried/": "programs that run in the job, and import no module of ours",
     "stackwright/core/rules/locks.py": "cites an issue of a framework as the source of a rule",
-    "stackwright/cli/commands/launch.py": "the help of an option names the programs that read it",
 }
 """Modules, or folders of them, that may name a component, and why."""
 

@@ -67,6 +67,16 @@ def statuses(document: dict[str, Any]) -> dict[str, str]:
     return dict(vex.told(valid(document)))
 
 
+def test_an_image_without_the_component_is_not_affected() -> None:
+    row = replace(of_row(), declared=(("torch", "2.6.0"),), found=())
+    document = vex.vex(row, image=IMAGE, patches={})
+    assert statuses(document) == dict.fromkeys(BOTH, "not_affected")
+    assert {one["justification"] for one in document["statements"]} == {"component_not_present"}
+    assert all("subcomponents" not in one["products"][0] for one in document["statements"])
+    assert vex.disagreement(document, row, IMAGE) == ""
+    assert "is not_affected by the record" in vex.disagreement(made(), row, IMAGE)
+
+
 def test_a_row_with_the_patches_that_withstood_the_attacks_is_fixed() -> None:
     document = made()
     assert statuses(document) == dict.fromkeys(BOTH, "fixed")

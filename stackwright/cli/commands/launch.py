@@ -11,6 +11,8 @@ from stackwright.cli.app import App, Words, allow_option, example, json_option, 
 from stackwright.core.errors import UsageError
 from stackwright.core.launch import launchers as launch
 
+BY_SSH = ", ".join(name for name, one in launch.LAUNCHERS.items() if "hosts" in one.reads)
+
 
 def launchers(command: Callable[..., None]) -> Callable[..., None]:
     """One option for each launcher there is."""
@@ -35,7 +37,7 @@ def _was_given(context: click.Context, name: str) -> bool:
 @click.argument("row")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND…]")
 @launchers
-@click.option("--hosts", metavar="HOST:RANKS,…", help="mpirun, horovodrun: the nodes, and the ranks on each")
+@click.option("--hosts", metavar="HOST:RANKS,…", help=f"{BY_SSH}: the nodes, and the ranks on each")
 @click.option("--nodes", type=click.IntRange(1, launch.MOST_RANKS), default=1, help="how many nodes")
 @click.option("--per-node", type=click.IntRange(1, 64), default=1, help="how many ranks on each: one per GPU")
 @click.option("--interface", help="the network interface between the nodes, which every node has")

@@ -22,6 +22,7 @@ from stackwright.core.model.record import Record
 from stackwright.publish.attest.statements.provenance import judged
 
 CONTEXT = "https://openvex.dev/ns/v0.2.0"
+ABSENT = "component_not_present"
 ACTION = (
     "Do not use this image where others can reach its network. "
     f"Build the row again: the patches of this {PATCHED.title} fix it."
@@ -44,6 +45,8 @@ def vex(record: Record, *, image: str, patches: Mapping[str, bytes]) -> dict[str
 
 def statuses(record: Record) -> dict[str, Status]:
     """The status of each known vulnerability, as the record shows it."""
+    if PATCHED.name not in dict(record.declared):
+        return dict.fromkeys((one.id for one in KNOWN), Status.NOT_AFFECTED)
     applied, checks = _applied(record), judged(record).checks
     return {one.id: one.status(applied, checks) for one in KNOWN}
 
@@ -52,21 +55,27 @@ def _statement(
     one: Vulnerability, record: Record, image: str, patches: Mapping[str, bytes]
 ) -> dict[str, Any]:
     status = statuses(record)[one.id]
-    made = {
+    if status is Status.NOT_AFFECTED:
+        notes, more = f"There is no {PATCHED.title} in this image.", {"justification": ABSENT}
+    else:
+        notes = _notes(one, record, patches)
+        more = {"action_statement": ACTION} if status is Status.AFFECTED else {}
+    return {
         "vulnerability": {"@id": one.source, "name": one.id, "description": one.description},
         "products": [_product(record, image)],
         "status": str(status),
-        "status_notes": _notes(one, record, patches),
+        "status_notes": notes,
+        **more,
     }
-    return {**made, "action_statement": ACTION} if status is Status.AFFECTED else made
 
 
 def _product(record: Record, image: str) -> dict[str, Any]:
-    patched = _purl(PackageURL("pypi", None, PATCHED.package, dict(record.found).get(PATCHED.name)))
+    version = dict(record.found).get(PATCHED.name)
+    patched = _purl(PackageURL("pypi", None, PATCHED.package, version))
     return {
         **_purl(PackageURL("oci", None, record.row, image)),
         "hashes": {"sha-256": image.removeprefix("sha256:")},
-        "subcomponents": [patched],
+        **({"subcomponents": [patched]} if PATCHED.name in dict(record.declared) else {}),
     }
 
 
