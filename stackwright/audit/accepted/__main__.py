@@ -34,7 +34,7 @@ def main() -> int:
     work = Work(
         out=given.out.resolve(), runner=runner, site=site, environment=dict(site.uv),
         compilers=headers.Compilers(roots=dict(given.root)),
-        kept=headers.Kept(index=index_address(runner, site), folder=given.headers),
+        kept=headers.Kept(index=index_address(runner, site), folder=given.headers.resolve()),
     )  # fmt: skip
     cells = combinations.accepted()
     chosen = Chosen(
