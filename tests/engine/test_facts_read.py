@@ -132,8 +132,8 @@ class Index:
                     self.send_header("Content-Range", f"bytes {first}-{last}/{whole}")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
+                index.sent += len(content)  # before the client can have it, and ask how much was sent
                 self.wfile.write(content)
-                index.sent += len(content)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass

@@ -112,7 +112,7 @@ def test_without_a_registry_and_with_a_row_that_is_not_meant(
 ) -> None:
     words = recorded(rows, tmp_path)
     nowhere = command(server, *words, STACKWRIGHT_REGISTRY="")
-    assert nowhere.returncode == SiteError.exit_code and "which registry" in nowhere.stderr
+    assert nowhere.returncode == SiteError.exit_code and "no registry is configured" in nowhere.stderr
     other = command(server, *words, "--allow-less", "cuda12-all")
     assert other.returncode == 2 and "this row is not selected" in other.stderr
     unproven = command(server, "--out", str(tmp_path / "empty"), "publish", "cuda12-torch")
