@@ -176,7 +176,7 @@ def _failure(row: str, definition: str, done: Completed, log: Path) -> BuildFail
         step=definition,
         message=(shown or lines or ["it said nothing"])[-1],
         cause=known_cause(lines),
-        tail=last_lines(shown),
+        tail=last_lines(shown or lines),
         log=log,
         advice="read the log",
     )
