@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -30,6 +30,8 @@ from stackwright.cli.app import (
     work,
 )
 from stackwright.cli.commands.ci import ci_command
+from stackwright.cli.commands.clean import clean_command
+from stackwright.cli.commands.doctor import doctor_command
 from stackwright.cli.commands.facts import facts_command
 from stackwright.cli.commands.launch import launch_command
 from stackwright.cli.commands.nightly import history_command, nightly_command
@@ -48,9 +50,6 @@ from stackwright.core.errors import (
 from stackwright.host.defects import internal_error
 from stackwright.host.site import file
 from stackwright.host.site import settings as host
-
-if TYPE_CHECKING:
-    from stackwright.build.clean import Item
 
 
 @click.group(
@@ -283,6 +282,8 @@ cli.add_command(history_command)
 cli.add_command(shards_command)
 cli.add_command(ci_command)
 cli.add_command(facts_command)
+cli.add_command(doctor_command)
+cli.add_command(clean_command)
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
@@ -299,93 +300,6 @@ def report_command(app: App, form: str) -> None:
         print_json(session.document(done))
     else:
         session.print_summary(app.project, done, planned.rejections)
-
-
-@cli.command("doctor", epilog=example("./build.py doctor", "./build.py doctor --cluster"))
-@selection
-@click.option("--cluster", is_flag=True, help="on a login node: what rows will do there, the best one first")
-@json_option
-@click.pass_obj
-def doctor_command(app: App, rows: Words, where: Words, cluster: bool, form: str) -> None:
-    """Say what is there, what is missing and what to do: engine, apptainer, GPU, disk, mirror, CA.
-
-    With --cluster: Slurm, its PMI, MPI, fabric, driver and Apptainer of the cluster that this is the login
-    node of, compared with what the rows have.
-    """
-    from stackwright.build import doctor
-    from stackwright.cli import tables
-    from stackwright.core.errors import EngineError
-
-    if cluster:
-        _cluster(app, rows, where, form)
-        return
-    if rows or where:
-        raise errors.UsageError("rows are asked about with --cluster", hint="add it, or leave them out")
-    findings = doctor.examine(app.runner, app.project.root, app.environ)
-    if form == "json":
-        print_json(doctor.as_json(findings))
-    else:
-        Console().print(tables.findings_table(findings))
-    missing = [finding.name for finding in findings if finding.state == "missing"]
-    if missing:
-        raise EngineError(f"missing: {', '.join(missing)}", hint="the last column says what to do")
-
-
-def _cluster(app: App, rows: Words, where: Words, form: str) -> None:
-    from stackwright.cli import tables
-    from stackwright.host import login_node as cluster
-
-    examined = cluster.examine(app.runner, [row.stack for row in app.plan(rows, where).rows])
-    if form == "json":
-        print_json(cluster.as_json(examined))
-    else:
-        for table in tables.cluster_tables(examined):
-            Console().print(table, soft_wrap=isinstance(table, str))
-
-
-@cli.command("clean", epilog=example("./build.py clean", "./build.py clean --yes"))
-@click.option("--yes", is_flag=True, help="free it without asking")
-@click.option(
-    "--all-projects", is_flag=True, help="free as well what other checkouts recorded, or other matrices"
-)
-@allow_option
-@json_option
-@click.pass_obj
-def clean_command(app: App, yes: bool, all_projects: bool, form: str) -> None:
-    """Show what could be freed, then free it: images, bases, folders and SIFs that no row needs any more.
-
-    Frees only what this --out folder recorded for this matrix. Several checkouts may use one engine: what
-    is not this project's is listed apart. What a container or a run uses is never freed.
-    """
-    from stackwright.build import clean
-    from stackwright.engines import docker
-
-    engine = docker.find(app.runner, project=app.project.id)
-    items = clean.survey(engine, clean.known(app.project, app.plan((), ()).rows))
-    freeable = [item for item in items if not item.todo and (all_projects or item.whose == clean.OURS)]
-    if form == "text":
-        _print_items(items)
-    asked = form == "text" and bool(freeable) and not yes and sys.stdin.isatty()
-    if form == "text" and freeable and not yes and not asked:
-        app.say("not a terminal: pass --yes to free these")
-    if yes or (asked and click.confirm(f"free {len(freeable)} of these?", default=False)):
-        gone = clean.free(engine, app.project.out, freeable)
-        app.say(f"freed {sum(item.bytes for item in gone) / 1e9:.1f} GB")
-        items = tuple(item for item in items if item not in gone)
-    if form == "json":
-        print_json(clean.as_json(items))
-
-
-def _print_items(items: tuple[Item, ...]) -> None:
-    from stackwright.build import clean
-    from stackwright.cli import tables
-
-    titles = {clean.OURS: "of this project", clean.OTHERS: "of other projects (--all-projects frees these)"}
-    for whose, title in titles.items():
-        if found := [item for item in items if item.whose == whose]:
-            Console().print(tables.items_table(found, title))
-    if not items:
-        Console().print("there is nothing to free")
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

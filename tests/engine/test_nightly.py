@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
-import json
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.error import HTTPError
 from uuid import uuid4
 
 import nightly_on_rows
 import pytest
 import small_project
-from nightly_on_rows import SET, TEAM, project, work
+from moving_tags import Watcher, key_of, settled, standing
+from nightly_on_rows import SET, project, work
 from own_engine import forget
 from registry_server import RegistryServer, StartRegistry
 from small_project import NCCL, ROOT, ROWS
@@ -34,8 +30,6 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Completed, Runner
 from stackwright.nightly.words import text
-from stackwright.publish.moving import LOCK
-from stackwright.publish.set_index import INDEX
 from stackwright.records import files as record
 from stackwright.records.files import load_all
 from stackwright.records.history import builds as history
@@ -43,8 +37,6 @@ from stackwright.records.history import nights
 
 KILLS = int(os.environ.get("STACKWRIGHT_KILLS", "20"))
 """20 take two to three minutes; more or fewer by STACKWRIGHT_KILLS."""
-
-SCHEMA2 = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 class Counting(Runner):
@@ -194,58 +186,6 @@ def test_what_the_index_refuses_is_newly_impossible_once(after: Path, upstream: 
 @pytest.fixture
 def registry(start_registry: StartRegistry) -> RegistryServer:
     return start_registry(tls=False, login=False)
-
-
-def key_of(registry: RegistryServer, reference: str) -> str:
-    """The key of the image that a tag or a digest leads to."""
-    manifest = json.loads(registry.get(f"{TEAM}/manifests/{reference}", accept=SCHEMA2))
-    config = json.loads(registry.get(f"{TEAM}/blobs/{manifest['config']['digest']}"))
-    return str(config["config"]["Labels"]["org.stackwright.key"])
-
-
-def standing(registry: RegistryServer) -> tuple[str, ...]:
-    """What the moving tags lead to, row by row."""
-    return tuple(key_of(registry, row) for row in ROWS)
-
-
-class Watcher:
-    """Reads the tag of all rows together, again and again, as whoever pulls at any moment would.
-
-    docker-registry 2.8 empties a tag's file before it writes it, and answers 500 in between: no set is seen.
-    """
-
-    def __init__(self, registry: RegistryServer) -> None:
-        self.registry, self.over = registry, threading.Event()
-        self.seen: set[tuple[str, ...]] = set()
-        self.looks = 0
-        self.pool = ThreadPoolExecutor(max_workers=1)
-
-    def _watch(self) -> None:
-        while not self.over.wait(0.02):
-            try:
-                index = json.loads(self.registry.get(f"{TEAM}/manifests/{SET}", accept=INDEX))
-            except HTTPError as error:
-                if error.code != 500:
-                    raise
-                continue
-            self.seen.add(tuple(one["digest"] for one in index["manifests"]))
-            self.looks += 1
-
-    def __enter__(self) -> Watcher:
-        self.watching = self.pool.submit(self._watch)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.over.set()
-        self.pool.shutdown()
-        self.watching.result()
-
-
-def settled(root: Path, registry: RegistryServer) -> tuple[str, ...]:
-    """What the tags lead to when the process that moves them, if there is one, has ended."""
-    with (root / "out" / "publish" / LOCK).open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        return standing(registry)
 
 
 def keys_of(morning: Morning) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from attack_facts import attack
 
+from stackwright.core.checks.judge import verify
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import Base, Lock, Mpi, Package, Stack
 from stackwright.core.render import configuration, dockerfile
@@ -217,3 +218,10 @@ def scripts(row: Stack) -> dict[str, Any]:
         "startscript": "#!/bin/sh\n# Custom start shell code should follow\n",
         "environment": {"/.singularity.d/env/10-docker2singularity.sh": environment},
     }
+
+
+ROW = stack()
+
+
+def failed(facts: dict[str, Any], row: Stack = ROW, world: str = "docker") -> dict[str, str]:
+    return {check.id: check.detail for check in verify(row, facts, world, {}).failed}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from image_facts import docker_facts
-from test_verify import ROW, failed
+from image_facts import ROW, docker_facts, failed
 
 from stackwright.core.checks.judge import rules
 from stackwright.core.components.horovod import attack

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from image_facts import docker_facts
-from test_verify import ROW, failed
+from image_facts import ROW, docker_facts, failed
 
 from stackwright.core.model.row import Mpi
 
