@@ -217,7 +217,8 @@ def _old_image(client: DockerClient, image: Mapping[str, Any], known: Known) -> 
         recorded = image["Id"] in known.ids or (name in names and (row, key) in known.unfinished)
         if recorded and known.is_of_matrix(row, key):
             todo = A_RUN if _is_held(known.out / row) else ""
-            yield from _ours(image, tags, name, known, kind="image", why=known.why(row), row=row, todo=todo)
+            item = Item(kind="image", name=name, bytes=0, why=known.why(row), row=row, todo=todo)
+            yield from _ours(item, image, tags, known.project)
         elif names or owners.marked_by(tags) or (not tags and not _is_derived(client, image["Id"])):
             yield _of_others(image, tags, names, kind="image", name=name)
 
@@ -229,27 +230,23 @@ def _old_base(image: Mapping[str, Any], tags: tuple[str, ...], known: Known) -> 
     if known.old_bases & {*names} or known.project in owners.marked_by(tags):
         todo = A_RUN if any(_is_held(row) for row in _folders(known.out)) else ""
         why = "no row starts from it any more"
-        yield from _ours(image, tags, names[0], known, kind="base", why=why, row="", todo=todo)
+        item = Item(kind="base", name=names[0], bytes=0, why=why, todo=todo)
+        yield from _ours(item, image, tags, known.project)
     else:
         yield _of_others(image, tags, names, kind="base", name=names[0])
 
 
-def _ours(
-    image: Mapping[str, Any], tags: tuple[str, ...], name: str, known: Known, *,
-    kind: Literal["image", "base"], why: str, row: str, todo: str,
-) -> Iterator[Item]:  # fmt: skip
-    """Yield the image with the names that it loses: its own only where no other project marked it."""
-    users = owners.marked_by(tags)
-    others = users - {known.project}
-    own = {owners.mark(known.project, name)} | (set() if others else {name})
+def _ours(item: Item, image: Mapping[str, Any], tags: tuple[str, ...], project: str) -> Iterator[Item]:
+    """Yield the item with the names that it loses: its own only where no other project marked it."""
+    others = owners.marked_by(tags) - {project}
+    own = {owners.mark(project, item.name)} | (set() if others else {item.name})
     lost = tuple(tag for tag in tags if tag in own)
     if tags and not lost:
         return
-    if others:
-        why = f"{why}; other projects use it ({len(others)}), so it loses this project's mark only"
-    yield Item(
-        kind=kind, name=name, why=why, row=row, id=image["Id"], tags=lost, todo=todo or _used(image),
-        bytes=_own_bytes(image) if {*tags} == {*lost} else 0,
+    shared = f"; other projects use it ({len(others)}), so it loses this project's mark only"
+    yield replace(
+        item, id=image["Id"], tags=lost, why=item.why + (shared if others else ""),
+        todo=item.todo or _used(image), bytes=_own_bytes(image) if {*tags} == {*lost} else 0,
     )  # fmt: skip
 
 

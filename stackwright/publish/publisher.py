@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from stackwright.core.config import load
 from stackwright.core.errors import SiteError
 from stackwright.core.model.site import RegistryAddress, Site
+from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
-from stackwright.engines.docker import Docker
 from stackwright.host.project import Project
 from stackwright.host.runner import Runner
+from stackwright.publish.attest import hook
 from stackwright.publish.registry.client import Access, Registry
-from stackwright.publish.rows import BeforeTags, Publisher
+from stackwright.publish.rows import Publisher
 
 
 def access(address: RegistryAddress, proxies: tuple[tuple[str, str], ...]) -> Access:
@@ -30,15 +31,19 @@ def address(site: Site) -> RegistryAddress:
 
 
 def to_site(
-    project: Project, site: Site, *, docker: Docker, runner: Runner, say: Callable[[str], None],
-    allow_less: Collection[str] = (), sif: bool = False, before_tags: BeforeTags | None = None,
+    project: Project, site: Site, *, runner: Runner, say: Callable[[str], None],
+    allow_less: Collection[str] = (), sif: bool = False,
 ) -> Publisher:  # fmt: skip
-    """SiteError where no registry is named, PublishError where Docker's configuration cannot be read."""
-    found = address(site)
-    way = access(found, site.proxies)
+    """Return what publishes to the site's registry, and signs where the site has a key.
+
+    Raises SiteError where no registry is named, PublishError where Docker's configuration cannot be read.
+    """
+    docker = engine.find(runner, project=project.id)
+    before_tags = hook.before_tags(project, site, docker=docker, runner=runner, say=say)
+    registry = address(site)
     return Publisher(
-        project=project, scheme=load.load(project.matrix).publish, registry=Registry(way, say),
-        base=found.repository, docker=docker, runner=runner, say=say,
+        project=project, scheme=load.load(project.matrix).publish, base=registry.repository,
+        registry=Registry(access(registry, site.proxies), say), docker=docker, runner=runner, say=say,
         skopeo=lambda: oci_tools.find("skopeo", runner, docker, mirror=site.mirror),
         today=datetime.now(UTC).date(), allow_less=allow_less, sif=sif, before_tags=before_tags,
     )  # fmt: skip

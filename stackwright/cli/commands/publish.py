@@ -58,18 +58,14 @@ def publish_command(app: App, /, rows: Words, where: Words, form: str, **options
 
 
 def _publisher(app: App, planned: Plan, options: dict[str, Any]) -> Publisher:
-    from stackwright.engines import docker
-    from stackwright.publish.attest import hook
     from stackwright.publish.publisher import to_site
 
     unknown = sorted(set(options["allow_less"]) - {row.stack.id for row in planned.rows})
     if unknown:
         raise UsageError(f"--allow-less {unknown[0]}: this row is not selected", hint="./build.py plan")
-    site, engine = app.site, docker.find(app.runner, project=app.project.id)
-    signed = hook.before_tags(app.project, site, docker=engine, runner=app.runner, say=app.say)
     return to_site(
-        app.project, site, docker=engine, runner=app.runner, say=app.say,
-        sif=options["sif"], allow_less=options["allow_less"], before_tags=signed,
+        app.project, app.site, runner=app.runner, say=app.say, sif=options["sif"],
+        allow_less=options["allow_less"],
     )  # fmt: skip
 
 

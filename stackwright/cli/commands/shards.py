@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,19 +149,10 @@ def publisher(
     app: App, allow_less: Words = (), *, sif: bool = False
 ) -> tuple[str, str, Callable[[], Publisher]]:
     """The registry's host, the site's repository there, and what makes the publisher when it is needed."""
-    from stackwright.engines import docker
-    from stackwright.publish.attest import hook
     from stackwright.publish.publisher import address, to_site
 
-    site = app.site
-    found = address(site)
-
-    def make() -> Publisher:
-        engine = docker.find(app.runner, project=app.project.id)
-        signed = hook.before_tags(app.project, site, docker=engine, runner=app.runner, say=app.say)
-        return to_site(
-            app.project, site, docker=engine, runner=app.runner, say=app.say, sif=sif,
-            allow_less=allow_less, before_tags=signed,
-        )  # fmt: skip
-
-    return found.host, found.repository, make
+    registry = address(app.site)
+    make = partial(
+        to_site, app.project, app.site, runner=app.runner, say=app.say, sif=sif, allow_less=allow_less
+    )
+    return registry.host, registry.repository, make

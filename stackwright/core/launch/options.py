@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import TypedDict, Unpack
 
 from stackwright.core.errors import UsageError
-from stackwright.core.launch.recipe import SSH_PORT, Fabric, Host, Site
+from stackwright.core.launch.recipe import Fabric, Host, Site
 
 MOST_RANKS = 4096
 
@@ -18,6 +20,7 @@ _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
 _HCA = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}:[0-9]{1,3}", re.ASCII)
 _KEY = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~-]{0,254}", re.ASCII)
 """Open MPI and horovodrun hand this to ssh without quotes."""
+KEY_NOTATION = "a path of letters, digits and _ . / ~ -"
 _FOLDER = re.compile(r"(/[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,100}){1,20}", re.ASCII)
 """Apptainer reads ":" and "," in a bind as its own."""
 
@@ -42,38 +45,42 @@ def _host(text: str) -> Host:
     return Host(name=match["name"], slots=int(match["slots"] or 1))
 
 
-def site(
-    *,
-    hosts_text: str | None = None,
-    nodes: int = 1,
-    per_node: int = 1,
-    interface: str | None = None,
-    fabric: Fabric = "tcp",
-    hca: str | None = None,
-    ssh_port: int = SSH_PORT,
-    ssh_key: str | None = None,
-    host_mpi: str | None = None,
-    pyxis: bool = False,
-) -> Site:
-    """The site that the options describe; UsageError for the first that is wrong."""
-    notations: tuple[tuple[str, str | None, re.Pattern[str], str, str], ...] = (
-        ("--interface", interface, _INTERFACE, "a network interface", "--interface eth0"),
-        ("--hca", hca, _HCA, "a device of InfiniBand with its port", "--hca mlx5_0:1"),
-        ("--ssh-key", ssh_key, _KEY, "a path of letters, digits and _ . / ~ -", "--ssh-key /keys/id_ed25519"),
-        ("--host-mpi", host_mpi, _FOLDER, "a folder from the root on", "--host-mpi /opt/openmpi-5.0.7"),
-    )
-    for option, value, notation, what, example in notations:
+class Way(TypedDict, total=False):
+    """Fields of a ``Site`` as a person wrote them."""
+
+    nodes: int
+    per_node: int
+    interface: str | None
+    fabric: Fabric
+    hca: str | None
+    ssh_port: int
+    ssh_key: str | None
+    host_mpi: str | None
+    pyxis: bool
+
+
+def site(*, hosts_text: str | None = None, **way: Unpack[Way]) -> Site:
+    """Return the site that the options describe. Raise UsageError for the first one that is wrong."""
+    described = Site(**way)
+    for option, value, notation, what, example in (
+        ("--interface", described.interface, _INTERFACE, "a network interface", "--interface eth0"),
+        ("--hca", described.hca, _HCA, "a device of InfiniBand with its port", "--hca mlx5_0:1"),
+        ("--ssh-key", described.ssh_key, _KEY, KEY_NOTATION, "--ssh-key /keys/id_ed25519"),
+        (
+            "--host-mpi",
+            described.host_mpi,
+            _FOLDER,
+            "a folder from the root on",
+            "--host-mpi /opt/openmpi-5.0.7",
+        ),
+    ):
         if value is not None and not notation.fullmatch(value):
             raise UsageError(f"{option}: {value!r} is not {what}", hint=f"write it as in {example}")
-    if hca and fabric != "infiniband":
+    if described.hca and described.fabric != "infiniband":
         raise UsageError("--hca is about InfiniBand", hint="add --fabric infiniband")
-    if host_mpi and pyxis:
+    if described.host_mpi and described.pyxis:
         raise UsageError("--host-mpi is about Apptainer, and --pyxis is another way", hint="leave one out")
-    return Site(
-        hosts=hosts(hosts_text) if hosts_text is not None else (), nodes=nodes, per_node=per_node,
-        interface=interface, fabric=fabric, hca=hca, ssh_port=ssh_port, ssh_key=ssh_key,
-        host_mpi=host_mpi, pyxis=pyxis,
-    )  # fmt: skip
+    return replace(described, hosts=hosts(hosts_text)) if hosts_text is not None else described
 
 
 def suits(launcher: str, reads: frozenset[str], given: set[str]) -> None:
