@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stackwright.build.display import Display
 from stackwright.core.model.compression import DEFAULT, Compression
+from stackwright.core.model.record import Phase
 from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.engines.apptainer import Apptainer
@@ -17,6 +18,20 @@ from stackwright.engines.sif.sign import Signer
 from stackwright.engines.stage_cache import Cache
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a command asks for its rows: which phases, ``jobs`` rows at a time, and how.
+
+    ``gpu``: rows that ask for it are tested on the GPU while they are built. ``compression`` is that of the
+    SIF's file system.
+    """
+
+    phases: tuple[Phase, ...]
+    jobs: int = 1
+    gpu: bool = False
+    compression: Compression = DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

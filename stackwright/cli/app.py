@@ -30,8 +30,8 @@ from stackwright.host.project import Plan, Project, cells, default_rows, plan, r
 from stackwright.host.runner import Runner
 
 if TYPE_CHECKING:
+    from stackwright.build.job import Request
     from stackwright.build.rows import Session
-    from stackwright.core.model.record import Phase
     from stackwright.core.model.site import Site
     from stackwright.engines.sif.sign import Signer
 
@@ -191,6 +191,7 @@ def work(
 ) -> None:  # fmt: skip
     """Work on rows through some phases; the summary is printed in any case."""
     from stackwright.build import rows as session
+    from stackwright.build.job import Request
     from stackwright.core.model.record import Phase
     from stackwright.engines.sif import sign as signing
 
@@ -210,7 +211,8 @@ def work(
         return
     wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
     if cluster is not None:
-        done = _on_nodes(app, planned, wanted, cluster, jobs=jobs, gpu=gpu, compression=how)
+        request = Request(phases=wanted, jobs=jobs, gpu=gpu, compression=how)
+        done = _on_nodes(app, planned, request, cluster)
     else:
         done = session.work_rows(
             app.project, planned, wanted, site=app.site, runner=app.runner, console=app.console, jobs=jobs,
@@ -253,16 +255,7 @@ def _key(app: App, named: Path) -> Path:
     return key
 
 
-def _on_nodes(
-    app: App,
-    planned: Plan,
-    wanted: tuple[Phase, ...],
-    cluster: str,
-    *,
-    jobs: int,
-    gpu: bool,
-    compression: Compression,
-) -> Session:
+def _on_nodes(app: App, planned: Plan, request: Request, cluster: str) -> Session:
     from stackwright.build.nodes.address import address
     from stackwright.engines.stage_cache import Cache
 
@@ -273,11 +266,9 @@ def _on_nodes(
         hint = "install what pyproject.toml calls the extra 'cluster', or: make env"
         raise UsageError(f"--cluster needs {error.name}, which is not installed", hint=hint) from error
     site = app.site
-    shared_by = Cache(repository=site.cache) if site.cache and not site.builders else None
-    return nodes.work_rows(
-        app.project, planned, wanted, address=where, runner=app.runner, console=app.console, jobs=jobs,
-        gpu=gpu, compression=compression, cached=shared_by, site=app.site_file,
-    )  # fmt: skip
+    cache = Cache(repository=site.cache) if site.cache and not site.builders else None
+    shared = nodes.Cluster(address=where, cache=cache, site=app.site_file)
+    return nodes.work_rows(app.project, planned, request, shared, runner=app.runner, console=app.console)
 
 
 def _refuse_what_definitions_cannot(jobs: int, gpu: bool) -> None:

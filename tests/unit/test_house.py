@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -22,6 +23,14 @@ FLOORS = {
 """A package imports from lower floors only."""
 MOST = 10
 """Modules in a folder, without ``__init__``."""
+LINES, PARAMETERS, FILE, MEDIAN = 40, 7, 400, 8
+"""At most: lines and parameters of a function, lines of a file, lines of the median function of a folder."""
+CODE = (PACKAGE, "probes", "tests")
+STILL = {
+    "agreement", "build", "built", "probe_image", "run_image_tests", "to_sif", "work", "work_rows",
+    "test_the_compression_is_the_one_that_was_asked_for",
+}  # fmt: skip
+"""Functions that are still too large."""
 
 LIBRARIES = {
     "annotated_types", "jinja2", "packaging", "pydantic", "pydantic_core", "typing_extensions", "yaml",
@@ -159,3 +168,55 @@ def test_the_map_of_the_house_names_files_that_exist() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists() and "NAME" not in path] == []
     packages = {path.name for path in (ROOT / PACKAGE).iterdir() if (path / "__init__.py").exists()}
     assert set(re.findall(r"^\| \d \| `stackwright/(\w+)` \|", text, re.MULTILINE)) == packages == set(FLOORS)
+
+
+# -- sizes -----------------------------------------------------------------------------------------
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(text: str) -> list[Function]:
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, Function)]
+
+
+def lines(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def parameters(function: Function) -> int:
+    """Return how many a caller may hand in: neither ``self`` nor ``cls``, and ``*args`` as one."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    names += [one.arg for one in (given.vararg, given.kwarg) if one]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def too_large(name: str, text: str) -> Iterator[str]:
+    if (length := len(text.splitlines())) > FILE:
+        yield f"{name} has {length} lines"
+    for function in functions(text):
+        if function.name in STILL:
+            continue
+        if lines(function) > LINES:
+            yield f"{name}: {function.name} has {lines(function)} lines"
+        if parameters(function) > PARAMETERS:
+            yield f"{name}: {function.name} has {parameters(function)} parameters"
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_functions_and_files_are_small(folder: str) -> None:
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / folder).rglob("*.py")}
+    assert [what for name, text in sorted(texts.items()) for what in too_large(name, text)] == []
+    assert median(lines(function) for text in texts.values() for function in functions(text)) <= MEDIAN
+
+
+def test_a_large_function_is_found() -> None:
+    body = "    x = 1\n" * LINES
+    wide = "def wide(self, a, b, c, d, e, *args, f, g, **more): pass\n"
+    narrow = "class A:\n    def narrow(self, a, b, c, d, e, f, g): pass\n"
+    text = f"async def long():\n{body}{wide}{narrow}" + "\n" * FILE
+    length = len(text.splitlines())
+    assert list(too_large("a.py", text)) == [
+        f"a.py has {length} lines", "a.py: long has 41 lines", "a.py: wide has 9 parameters",
+    ]  # fmt: skip
+    assert list(too_large("a.py", f"def long():\n{body[10:]}{narrow}")) == []

@@ -23,12 +23,12 @@ from rich.console import Console
 from stackwright.build import row as pipeline
 from stackwright.build import rows as session
 from stackwright.build.display import Display
+from stackwright.build.job import Request
 from stackwright.build.nodes import worker
 from stackwright.build.nodes.address import Address
 from stackwright.build.nodes.client import ENGINE, GPU, Means, connected, engines, replace_lost
 from stackwright.build.nodes.worker import Outcome, Shared, Task
 from stackwright.core.errors import NodesError, StackwrightError, UsageError
-from stackwright.core.model.compression import Compression
 from stackwright.core.model.record import Phase
 from stackwright.core.render.shared_stages import Piece, pieces
 from stackwright.core.resolve.bases import PROVIDERS
@@ -47,56 +47,59 @@ ALONE = 600.0
 NEXT = "start the cluster and run the same command again: what is recorded is not done again"
 
 
-def work_rows(
-    project: Project,
-    plan: Plan,
-    wanted: tuple[Phase, ...],
-    *,
-    address: Address,
-    runner: Runner,
-    console: Console,
-    jobs: int,
-    gpu: bool,
-    compression: Compression,
-    cached: Cache | None,
-    site: Path | None,
-) -> session.Session:
-    """Work on every row that can work and is not finished. NodesError at once where no node can.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where the nodes are, and what they share.
 
-    ``cached`` is what stages are shared by; where there is none each node builds its own. ``site`` is the
-    file that says where mirrors and keys are.
+    ``cache`` is the registry by which they share stages; without one each node builds all of its stages.
+    ``site`` is the file that says where mirrors and keys are.
     """
+
+    address: Address
+    cache: Cache | None
+    site: Path | None
+
+
+def work_rows(
+    project: Project, plan: Plan, request: Request, cluster: Cluster, *, runner: Runner, console: Console
+) -> session.Session:
+    """Work on every row that can work and is not finished. Raise NodesError at once if no node can."""
     display = Display(console)
-    rows = [
-        row
-        for row in plan.rows
-        if not pipeline.finished(project, row, wanted, gpu=gpu, compression=compression)
-    ]
+    rows = [row for row in plan.rows if not _finished(project, row, request)]
     if not rows:
         return session.ended(project, plan, {})
-    on_gpu = frozenset(row.stack.id for row in rows if gpu and row.stack.test_on_gpu)
-    _require_gpu(address, on_gpu)
-    if not cached:
+    on_gpu = frozenset(row.stack.id for row in rows if request.gpu and row.stack.test_on_gpu)
+    _require_gpu(cluster.address, on_gpu)
+    if not cluster.cache:
         display.say("no cache in a registry: every node builds every stage itself")
     with _token(project.out / "cluster") as token:
         means = Means(
-            root=project.root, folder=token.parent, jobs=min(jobs, len(rows)), gpu=gpu, runner=runner,
-            say=display.say,
+            root=project.root, folder=token.parent, jobs=min(request.jobs, len(rows)), gpu=request.gpu,
+            runner=runner, say=display.say,
         )  # fmt: skip
-        with display.shown(), connected(address, means) as client:
-            shared = Shared(
-                project=project, code=worker.code_digest(), topic=f"stackwright-{token.name}",
-                token=str(token.relative_to(project.out)), gpu=gpu, cache=cached, site=site,
-                compression=compression,
-            )  # fmt: skip
+        shared = _shared(project, request, cluster, token)
+        with display.shown(), connected(cluster.address, means) as client:
             _check(client, shared)
             client.subscribe_topic(shared.topic, lambda event: _told(display, event))
             run = _Run(
-                client=client, shared=shared, wanted=wanted, rows=rows, on_gpu=on_gpu, jobs=means.jobs,
-                display=display,
+                client=client, shared=shared, wanted=request.phases, rows=rows, on_gpu=on_gpu,
+                jobs=means.jobs, display=display,
             )  # fmt: skip
-            failed = run.all(give_up=ALONE if address.kind != "slurm" else None)
+            failed = run.all(give_up=ALONE if cluster.address.kind != "slurm" else None)
     return session.ended(project, plan, failed)
+
+
+def _finished(project: Project, row: Planned, request: Request) -> bool:
+    found = pipeline.finished(project, row, request.phases, gpu=request.gpu, compression=request.compression)
+    return found is not None
+
+
+def _shared(project: Project, request: Request, cluster: Cluster, token: Path) -> Shared:
+    return Shared(
+        project=project, code=worker.code_digest(), topic=f"stackwright-{token.name}",
+        token=str(token.relative_to(project.out)), gpu=request.gpu, cache=cluster.cache, site=cluster.site,
+        compression=request.compression,
+    )  # fmt: skip
 
 
 @contextmanager
