@@ -13,8 +13,9 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
@@ -37,6 +38,14 @@ OURS, OTHERS = "this project", "another project"
 A_RUN = "a run works on it: wait for its end"
 
 
+class Kind(StrEnum):
+    IMAGE = "image"
+    BASE = "base"
+    FOLDER = "folder"
+    CONTAINER = "container"
+    CACHE = "cache"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """``bytes`` is what goes with it: an image's layers that others share do not count.
@@ -45,7 +54,7 @@ class Item:
     ``tags`` are the names that an image loses; an image without a name goes by its ``id``.
     """
 
-    kind: Literal["image", "base", "folder", "container", "cache"]
+    kind: Kind
     name: str
     bytes: int
     why: str
@@ -125,14 +134,14 @@ def survey(docker: Docker | None, known: Known) -> tuple[Item, ...]:
 def free(docker: Docker | None, out: Path, items: Iterable[Item]) -> tuple[Item, ...]:
     """Free them and return those that are gone: what is in use in this moment stays."""
     wanted = [item for item in items if not item.todo]
-    gone = [item for item in wanted if item.kind == "folder" and _free_folder(out, item.name)]
+    gone = [item for item in wanted if item.kind is Kind.FOLDER and _free_folder(out, item.name)]
     if docker is not None:
         with connected(docker) as client:
             for item in wanted:
-                if item.kind == "container" and _free_container(client, item.name):
+                if item.kind is Kind.CONTAINER and _free_container(client, item.name):
                     gone.append(item)
             for item in wanted:
-                if item.kind in ("image", "base") and _free_image(client, out, item):
+                if item.kind in (Kind.IMAGE, Kind.BASE) and _free_image(client, out, item):
                     gone.append(item)
     return tuple(gone)
 
@@ -154,7 +163,7 @@ def _old_folders(known: Known) -> Iterator[Item]:
             if KEY_FOLDER.match(folder.name) and folder.name != known.current.get(row.name, "")[:12]:
                 ours = known.is_of_matrix(row.name, folder.name)
                 yield Item(
-                    kind="folder", name=f"{row.name}/{folder.name}", bytes=used_disk(folder), todo=todo,
+                    kind=Kind.FOLDER, name=f"{row.name}/{folder.name}", bytes=used_disk(folder), todo=todo,
                     why=known.why(row.name) if ours else "another matrix made it, or none that is noted",
                     whose=OURS if ours else OTHERS, row=row.name,
                 )  # fmt: skip
@@ -217,10 +226,10 @@ def _old_image(client: DockerClient, image: Mapping[str, Any], known: Known) -> 
         recorded = image["Id"] in known.ids or (name in names and (row, key) in known.unfinished)
         if recorded and known.is_of_matrix(row, key):
             todo = A_RUN if _is_held(known.out / row) else ""
-            item = Item(kind="image", name=name, bytes=0, why=known.why(row), row=row, todo=todo)
+            item = Item(kind=Kind.IMAGE, name=name, bytes=0, why=known.why(row), row=row, todo=todo)
             yield from _ours(item, image, tags, known.project)
         elif names or owners.marked_by(tags) or (not tags and not _is_derived(client, image["Id"])):
-            yield _of_others(image, tags, names, kind="image", name=name)
+            yield _of_others(image, tags, names, kind=Kind.IMAGE, name=name)
 
 
 def _old_base(image: Mapping[str, Any], tags: tuple[str, ...], known: Known) -> Iterator[Item]:
@@ -230,10 +239,10 @@ def _old_base(image: Mapping[str, Any], tags: tuple[str, ...], known: Known) -> 
     if known.old_bases & {*names} or known.project in owners.marked_by(tags):
         todo = A_RUN if any(_is_held(row) for row in _folders(known.out)) else ""
         why = "no row starts from it any more"
-        item = Item(kind="base", name=names[0], bytes=0, why=why, todo=todo)
+        item = Item(kind=Kind.BASE, name=names[0], bytes=0, why=why, todo=todo)
         yield from _ours(item, image, tags, known.project)
     else:
-        yield _of_others(image, tags, names, kind="base", name=names[0])
+        yield _of_others(image, tags, names, kind=Kind.BASE, name=names[0])
 
 
 def _ours(item: Item, image: Mapping[str, Any], tags: tuple[str, ...], project: str) -> Iterator[Item]:
@@ -252,7 +261,7 @@ def _ours(item: Item, image: Mapping[str, Any], tags: tuple[str, ...], project: 
 
 def _of_others(
     image: Mapping[str, Any], tags: tuple[str, ...], names: tuple[str, ...], *,
-    kind: Literal["image", "base"], name: str,
+    kind: Kind, name: str,
 ) -> Item:  # fmt: skip
     lost = (*names, *(tag for tag in tags if owners.marked_by((tag,))))
     return Item(
@@ -306,7 +315,7 @@ def _orphans(client: DockerClient, docker: Docker, known: Known) -> Iterator[Ite
             continue
         seen = labels.get(NAMESPACE) == pid_namespace()
         yield Item(
-            kind="container", name=str(container.id), bytes=0, why="what started it is gone",
+            kind=Kind.CONTAINER, name=str(container.id), bytes=0, why="what started it is gone",
             whose=OURS if seen and labels.get(PROJECT) == known.project else OTHERS,
             todo="" if seen else f"see whether it still works, then: docker rm --force {container.short_id}",
         )  # fmt: skip
@@ -323,5 +332,5 @@ def _cache(entries: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
     if size:
         why = "BuildKit's cache, which all builds of this engine share; without it they start from nothing"
         yield Item(
-            kind="cache", name="build cache", bytes=size, why=why, todo="docker buildx prune", whose=OTHERS
+            kind=Kind.CACHE, name="build cache", bytes=size, why=why, todo="docker buildx prune", whose=OTHERS
         )

@@ -7,9 +7,10 @@ import ssl
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.utils import canonicalize_name
@@ -25,16 +26,24 @@ from stackwright.host.upstream.mirror import read_release
 from stackwright.publish.publisher import access
 from stackwright.publish.registry.client import Registry
 
-State = Literal["ok", "missing", "warning"]
 REACHED_BY = "stable"
 """The suite that every Debian mirror has."""
 
+NO_BUNDLE = "install ca-certificates, or set STACKWRIGHT_CA_BUNDLE"
 GPU_RUNTIMES = ("nvidia-container-runtime", "nvidia-ctk")
+
+
+class State(StrEnum):
+    """Without what is missing a run cannot work; with a warning it works, with less."""
+
+    OK = "ok"
+    MISSING = "missing"
+    WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``missing``: a run cannot work. ``warning``: it works, with less. ``todo`` is the next step."""
+    """``seen`` is what the host has, ``todo`` the next step."""
 
     name: str
     state: State
@@ -59,10 +68,10 @@ def examine(runner: Runner, root: Path, environ: Mapping[str, str]) -> tuple[Fin
     """
     try:
         docker = engine.find(runner, environ)
-        found = Finding(name="engine", state="ok", seen=_engine_seen(docker))
+        found = Finding(name="engine", state=State.OK, seen=_engine_seen(docker))
     except StackwrightError as error:
         docker = None
-        found = Finding(name="engine", state="missing", seen=_cause(error), todo=error.hint)
+        found = Finding(name="engine", state=State.MISSING, seen=_cause(error), todo=error.hint)
     patient = Patient(runner=runner, root=root, environ=environ, docker=docker)
     return (found, *(_examined(name, look, patient) for name, look in EXAMINATIONS))
 
@@ -76,7 +85,7 @@ def _examined(name: str, look: Callable[[Patient], tuple[State, str, str]], pati
     try:
         state, seen, todo = look(patient)
     except StackwrightError as error:
-        state, seen, todo = "missing", _cause(error), error.hint
+        state, seen, todo = State.MISSING, _cause(error), error.hint
     return Finding(name=name, state=state, seen=seen, todo=todo)
 
 
@@ -91,34 +100,34 @@ def _engine_seen(docker: Docker) -> str:
 def _buildx(patient: Patient) -> tuple[State, str, str]:
     program = settings.docker_program(patient.runner, patient.environ)
     version = patient.runner([program, "buildx", "version"], timeout=20).stdout.split()
-    return "ok", f"{version[1] if len(version) > 1 else 'there'}, with {program}", ""
+    return State.OK, f"{version[1] if len(version) > 1 else 'there'}, with {program}", ""
 
 
 def _apptainer(patient: Patient) -> tuple[State, str, str]:
     native = shutil.which("apptainer", path=patient.environ.get("PATH"))
     if native and Path(native).resolve() != apptainer.SHIM.resolve():
-        return "ok", native, ""
+        return State.OK, native, ""
     if patient.docker is None:
-        return "missing", "not on the PATH, and no engine to run one in", engine.BRING_UP
+        return State.MISSING, "not on the PATH, and no engine to run one in", engine.BRING_UP
     if engine.image_exists(patient.docker, apptainer.IMAGE):
-        return "ok", f"image {apptainer.IMAGE}", ""
-    return "ok", "not on the PATH; the first conversion makes an image of it (a minute)", ""
+        return State.OK, f"image {apptainer.IMAGE}", ""
+    return State.OK, "not on the PATH; the first conversion makes an image of it (a minute)", ""
 
 
 def _gpu(patient: Patient) -> tuple[State, str, str]:
     if patient.docker is None:
-        return "warning", "no engine to ask", engine.BRING_UP
+        return State.WARNING, "no engine to ask", engine.BRING_UP
     with engine.connected(patient.docker) as client:
         access = gpu.look_for_gpu(client)
     if isinstance(access, gpu.GpuAccess):
-        return "ok", f"containers get it by {' '.join(access.run_arguments())}", ""
+        return State.OK, f"containers get it by {' '.join(access.run_arguments())}", ""
     runtime = next((name for name in GPU_RUNTIMES if shutil.which(name)), None)
     if runtime:
-        return "warning", f"this host has {runtime}, and the engine: {access.reason}", "scripts/engine.sh"
+        return State.WARNING, f"this host has {runtime}, and the engine: {access.reason}", "scripts/engine.sh"
     if Path("/dev/nvidiactl").exists():
         todo = "install NVIDIA's container toolkit, then scripts/engine.sh"
-        return "warning", f"this host has a GPU, and the engine: {access.reason}", todo
-    return "warning", f"none; {access.reason}", "the gpu tier is not run here; on a host with a GPU it is"
+        return State.WARNING, f"this host has a GPU, and the engine: {access.reason}", todo
+    return State.WARNING, f"none; {access.reason}", "the gpu tier is not run here; on a host with a GPU it is"
 
 
 def _disk(patient: Patient) -> tuple[State, str, str]:
@@ -128,43 +137,43 @@ def _disk(patient: Patient) -> tuple[State, str, str]:
     free = {name: settings.free_disk(path) for name, path in places.items()}
     seen = ", ".join(f"{size / 1e9:.1f} GB free for {name}" for name, size in free.items())
     if min(free.values()) < BUILD_NEEDS:
-        return "warning", seen, f"a first build needs {BUILD_NEEDS / 1e9:.0f} GB: build.py clean"
-    return "ok", seen, ""
+        return State.WARNING, seen, f"a first build needs {BUILD_NEEDS / 1e9:.0f} GB: build.py clean"
+    return State.OK, seen, ""
 
 
 def _mirror(patient: Patient) -> tuple[State, str, str]:
     mirror = settings.apt_mirror(patient.runner, patient.environ)
     if mirror is None:
-        return "missing", "the host's own apt sources name none", "set STACKWRIGHT_APT_MIRROR"
+        return State.MISSING, "the host's own apt sources name none", "set STACKWRIGHT_APT_MIRROR"
     release = read_release(mirror, REACHED_BY)
-    return "ok", f"{mirror}, {REACHED_BY} is {release.version or release.date}", ""
+    return State.OK, f"{mirror}, {REACHED_BY} is {release.version or release.date}", ""
 
 
 def _ca(patient: Patient) -> tuple[State, str, str]:
     bundle = settings.ca_bundle(patient.environ)
     if bundle is None:
-        return "missing", "no bundle of certificates", "install ca-certificates, or set STACKWRIGHT_CA_BUNDLE"
+        return (State.MISSING, "no bundle of certificates", NO_BUNDLE)
     try:
         context = ssl.create_default_context(cafile=str(bundle))
     except ssl.SSLError as error:
-        return "missing", f"{bundle}: {error.reason}", "name a PEM file in STACKWRIGHT_CA_BUNDLE"
-    return "ok", f"{bundle}, {context.cert_store_stats()['x509_ca']} authorities", ""
+        return State.MISSING, f"{bundle}: {error.reason}", "name a PEM file in STACKWRIGHT_CA_BUNDLE"
+    return State.OK, f"{bundle}, {context.cert_store_stats()['x509_ca']} authorities", ""
 
 
 def _registry(patient: Patient) -> tuple[State, str, str]:
     address = settings.registry(patient.environ)
     if address is None:
-        return "ok", "none is named; only publish needs one", ""
+        return State.OK, "none is named; only publish needs one", ""
     way = replace(access(address, settings.proxies(patient.environ)), timeout=20, patience=0)
     Registry(way, say=lambda text: None).digest_of(address.repository, "latest")
-    return "ok", f"{address.host}/{address.repository} answers, and lets this user in", ""
+    return State.OK, f"{address.host}/{address.repository} answers, and lets this user in", ""
 
 
 def _mmdebstrap(patient: Patient) -> tuple[State, str, str]:
     done = patient.runner(["mmdebstrap", "--version"], timeout=20)
     if not done.ok:
-        return "missing", "makes the base images of the debian provider", "scripts/engine.sh"
-    return "ok", done.stdout.strip(), ""
+        return State.MISSING, "makes the base images of the debian provider", "scripts/engine.sh"
+    return State.OK, done.stdout.strip(), ""
 
 
 def _python(patient: Patient) -> tuple[State, str, str]:
@@ -173,8 +182,8 @@ def _python(patient: Patient) -> tuple[State, str, str]:
     differing = differing_pins(pins.read_text(encoding="utf-8")) if pins.is_file() else ()
     if differing:
         shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")
-        return "warning", f"Python {version}, other than pinned: {shown}", "make env"
-    return "ok", f"Python {version} in {sys.prefix}", ""
+        return State.WARNING, f"Python {version}, other than pinned: {shown}", "make env"
+    return State.OK, f"Python {version} in {sys.prefix}", ""
 
 
 def differing_pins(text: str) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def _builder(job: Job, images: Images, private: Path) -> tuple[str, ...]:
     if not site.builders:
         return builders.options("", site.cache, job.id)
     name = builders.answering(site.builders, job.docker, job.runner)
-    skopeo = oci_tools.find("skopeo", job.runner, job.docker, mirror=site.mirror)
+    skopeo = oci_tools.find(oci_tools.Name.SKOPEO, job.runner, job.docker, mirror=site.mirror)
     handed = builders.contexts(images, private, docker=job.docker, runner=job.runner, skopeo=skopeo)
     return (*builders.options(name, site.cache, job.id), *handed)
 

@@ -16,6 +16,7 @@ from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.model.labels import communication_text, frameworks_text
 from stackwright.core.model.row import Notice, Refused, Rejection, Stack
 from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
+from stackwright.core.resolve.explain import Feasibility
 from stackwright.core.rules.rule import Said
 from stackwright.host.project import Plan
 
@@ -96,8 +97,8 @@ def set_line(settings: tuple[str, ...]) -> str:
 
 
 HEADINGS = {
-    Refused.BY_RULE: "cannot work",
-    Refused.UNKNOWN: "is not known to work",
+    Refused.BY_RULE: Feasibility.CANNOT_WORK,
+    Refused.UNKNOWN: Feasibility.NOT_KNOWN,
     Refused.UNLOCKED: "is not locked",
 }
 
@@ -160,7 +161,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "version": 1,
         "id": explanation.cell.id,
         "changed": list(explanation.changed),
-        "accepted": explanation.verdict == "can work",
+        "accepted": explanation.verdict is Feasibility.CAN_WORK,
         "verdict": explanation.verdict,
         "cause": cause.rule if cause else "",
         "rules": rules,
@@ -172,7 +173,9 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-COLOURS = {"can work": "green", "is not known to work": "yellow", "cannot work": "red"}
+COLOURS = {
+    Feasibility.CAN_WORK: "green", Feasibility.NOT_KNOWN: "yellow", Feasibility.CANNOT_WORK: "red",
+}  # fmt: skip
 
 CONSEQUENCE: Mapping[Said, Callable[[Asked], str]] = {
     Said.REFUSES: lambda one: (

@@ -6,9 +6,9 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
 from uuid import uuid4
 
 from stackwright.core.errors import EngineError
@@ -17,14 +17,21 @@ from stackwright.engines import tool_image
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Completed, Runner
 
+
+class Name(StrEnum):
+    """Programs for images of the OCI."""
+
+    SKOPEO = "skopeo"
+    ORAS = "oras"
+    COSIGN = "cosign"
+
+
 IMAGE = tool_image.MadeImage(
     name="stackwright/oci-tools:1",
     purpose="oci-tools",
     suite="trixie",  # the first release that has oras and cosign
-    packages=("skopeo", "oras", "cosign", "ca-certificates"),
+    packages=(*Name, "ca-certificates"),
 )
-
-Name = Literal["skopeo", "oras", "cosign"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,6 @@ def to_site(
     return Publisher(
         project=project, scheme=load.load(project.matrix).publish, base=registry.repository,
         registry=Registry(access(registry, site.proxies), say), docker=docker, runner=runner, say=say,
-        skopeo=lambda: oci_tools.find("skopeo", runner, docker, mirror=site.mirror),
+        skopeo=lambda: oci_tools.find(oci_tools.Name.SKOPEO, runner, docker, mirror=site.mirror),
         today=datetime.now(UTC).date(), allow_less=allow_less, sif=sif, before_tags=before_tags,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from tampering import Tampered
 from stackwright.core.model.site import Site
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
-from stackwright.engines.oci_tools import Tool
+from stackwright.engines.oci_tools import Name, Tool
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings as host
 from stackwright.publish.attest import keys, verify
@@ -119,7 +119,7 @@ def attest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def the_site(runner: Runner, docker: Docker, attest_folder: Path, host_tools: None) -> Iterator[TheSite]:
     mirror = host.apt_mirror(runner)
-    cosign, oras = (oci_tools.find(name, runner, docker, mirror=mirror) for name in ("cosign", "oras"))
+    cosign, oras = (oci_tools.find(name, runner, docker, mirror=mirror) for name in (Name.COSIGN, Name.ORAS))
     key = made_key(attest_folder, "site", runner)
     until = certificate(key, runner, since=timedelta(days=-1), until=timedelta(days=365))
     with (

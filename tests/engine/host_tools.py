@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import shutil
 from pathlib import Path
-from typing import get_args
 
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
@@ -32,8 +31,8 @@ OPTIONS = {"skopeo": " --policy {folder}/policy.json"}
 
 def bin_folder(runner: Runner, docker: Docker) -> Path:
     """A folder for the PATH. The image is made where it is not there, which takes a minute."""
-    names = get_args(oci_tools.Name)
-    oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
+    names = tuple(oci_tools.Name)
+    oci_tools.find(oci_tools.Name.SKOPEO, runner, docker, mirror=settings.apt_mirror(runner))
     image = engine.inspect(docker, oci_tools.IMAGE.name)
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "oci-tools.lock").open("w") as lock:

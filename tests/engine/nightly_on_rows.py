@@ -74,7 +74,7 @@ def _publisher(found: Project, runner: Runner, address: str) -> Publisher:
     return Publisher(
         project=found, scheme=replace(Publish(), set=SET), registry=Registry(access, say),
         base=TEAM, docker=docker, runner=runner, say=say, today=date(2026, 1, 2),
-        skopeo=lambda: oci_tools.find("skopeo", runner, docker, mirror=None),
+        skopeo=lambda: oci_tools.find(oci_tools.Name.SKOPEO, runner, docker, mirror=None),
     )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def publisher(rows: Rows, to: Access, said: list[str], **options: object) -> Pub
         project=rows.project, scheme=Publish(), registry=Registry(to, said.append), base=BASE,
         docker=rows.docker, runner=rows.runner, say=said.append, today=TODAY,
         skopeo=lambda: oci_tools.find(
-            "skopeo", rows.runner, rows.docker, mirror=settings.apt_mirror(rows.runner)
+            oci_tools.Name.SKOPEO, rows.runner, rows.docker, mirror=settings.apt_mirror(rows.runner)
         ),
     )  # fmt: skip
     return replace(by, **options)  # type: ignore[arg-type]

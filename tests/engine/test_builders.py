@@ -85,7 +85,7 @@ def test_a_row_is_built_there_and_is_in_the_engine_here(
     made(docker, runner, "farm", address)
     assert builders.answering(["gone", "farm"], docker, runner) == "farm"
     images = (("BASE_IMAGE", tiny),)
-    skopeo = oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
+    skopeo = oci_tools.find(oci_tools.Name.SKOPEO, runner, docker, mirror=settings.apt_mirror(runner))
     (tmp_path / "handed").mkdir()
     handed = builders.contexts(images, tmp_path / "handed", docker=docker, runner=runner, skopeo=skopeo)
     engine.remove(own.docker, TINY)

@@ -80,7 +80,9 @@ class Checkout:
 
     def items(self, whose: str = clean.OURS) -> dict[str, clean.Item]:
         every = clean.survey(self.docker, self.known())
-        return {item.name: item for item in every if item.whose == whose and item.kind != "cache"}
+        return {
+            item.name: item for item in every if item.whose == whose and item.kind is not clean.Kind.CACHE
+        }
 
     def free(self) -> set[str]:
         """What ``clean --yes`` frees."""

@@ -85,7 +85,7 @@ def test_a_sif_in_a_registry(apptainer: Apptainer, folder: Path, registry: str) 
 def test_an_image_in_a_registry(
     apptainer: Apptainer, folder: Path, registry: str, runner: Runner, docker: Docker
 ) -> None:
-    skopeo = oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
+    skopeo = oci_tools.find(oci_tools.Name.SKOPEO, runner, docker, mirror=settings.apt_mirror(runner))
     words = (
         "copy",
         "--dest-tls-verify=false",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from host_tools import bin_folder
@@ -19,7 +18,7 @@ from stackwright.host.site import settings
 pytestmark = pytest.mark.engine
 
 
-@pytest.mark.parametrize("name", get_args(oci_tools.Name))
+@pytest.mark.parametrize("name", tuple(oci_tools.Name))
 def test_each_says_its_version(name: oci_tools.Name, runner: Runner, docker: Docker) -> None:
     tool = oci_tools.find(name, runner, docker, mirror=settings.apt_mirror(runner))
     assert tool("version" if name != "skopeo" else "--version", timeout=60).ok
@@ -30,7 +29,7 @@ def test_a_file_goes_to_a_registry_with_a_login_and_back(
 ) -> None:
     server = start_registry()
     assert server.ca
-    oras = oci_tools.find("oras", runner, docker, mirror=settings.apt_mirror(runner))
+    oras = oci_tools.find(oci_tools.Name.ORAS, runner, docker, mirror=settings.apt_mirror(runner))
     config = server.docker_config(tmp_path / "docker")
     env = {"DOCKER_CONFIG": str(config), "SSL_CERT_FILE": str(server.ca)}
     (tmp_path / "x").write_text("what is sent")
@@ -49,7 +48,7 @@ def test_a_file_goes_to_a_registry_with_a_login_and_back(
 
 
 def test_stdin_reaches_it(runner: Runner, docker: Docker, tmp_path: Path) -> None:
-    cosign = oci_tools.find("cosign", runner, docker, mirror=settings.apt_mirror(runner))
+    cosign = oci_tools.find(oci_tools.Name.COSIGN, runner, docker, mirror=settings.apt_mirror(runner))
     env = {"COSIGN_PASSWORD": "p"}
     done = cosign("generate-key-pair", "--output-key-prefix", tmp_path / "k", folders=(tmp_path,), env=env)
     assert done.ok, done.stderr
@@ -66,7 +65,7 @@ def test_the_host_s_own_leaves_nothing_in_the_folder_of_the_caller(
     server = start_registry(login=False)
     assert server.ca
     env = {"SSL_CERT_FILE": str(server.ca)}
-    oras = oci_tools.find("oras", runner, None)
+    oras = oci_tools.find(oci_tools.Name.ORAS, runner, None)
     (tmp_path / "x").write_text("what is sent")
     name = f"{server.address}/files:1"
     assert oras("push", "--disable-path-validation", name, f"{tmp_path / 'x'}:text/plain", env=env).ok

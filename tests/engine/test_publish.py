@@ -112,7 +112,7 @@ def test_what_is_packed_is_what_the_engine_has(
     own = start_engine(store if containerd else None).docker
     found = engine.inspect(own, TINY)
     assert found
-    skopeo = oci_tools.find("skopeo", runner, docker, mirror=settings.apt_mirror(runner))
+    skopeo = oci_tools.find(oci_tools.Name.SKOPEO, runner, docker, mirror=settings.apt_mirror(runner))
     made = of_image(found["Id"], 10**7, tmp_path, docker=own, runner=runner, skopeo=skopeo)
     assert (made.manifest.document["config"]["digest"] == found["Id"]) is not containerd
     assert {path.stat().st_size for _, path in made.files} == set(made.manifest.blobs.values())
@@ -188,7 +188,9 @@ def test_the_record_that_was_attached_tells_which_tiers_had_passed(
     rows: Rows, server: RegistryServer, said: list[str], tmp_path: Path
 ) -> None:
     """By the tag that clients keep, because this registry has no API of referrers."""
-    oras = oci_tools.find("oras", rows.runner, rows.docker, mirror=settings.apt_mirror(rows.runner))
+    oras = oci_tools.find(
+        oci_tools.Name.ORAS, rows.runner, rows.docker, mirror=settings.apt_mirror(rows.runner)
+    )
     assert server.ca
     env = {"DOCKER_CONFIG": os.environ["DOCKER_CONFIG"], "SSL_CERT_FILE": str(server.ca)}
 

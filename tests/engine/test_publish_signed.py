@@ -65,7 +65,7 @@ def publisher(
     return Publisher(
         project=project, scheme=Publish(), registry=Registry(way_to(address, ()), print), base=BASE,
         docker=docker, runner=runner, say=print, today=TODAY, before_tags=signed,
-        skopeo=lambda: oci_tools.find("skopeo", runner, docker),
+        skopeo=lambda: oci_tools.find(oci_tools.Name.SKOPEO, runner, docker),
     )  # fmt: skip
 
 

@@ -215,7 +215,7 @@ def test_a_token_that_expires_in_the_middle_of_a_push_does_not_cut_the_layer_off
 def test_what_oras_says_is_told_apart(
     server: RegistryServer, docker: Docker, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    oras = oci_tools.find("oras", runner, docker, mirror=settings.apt_mirror(runner))
+    oras = oci_tools.find(oci_tools.Name.ORAS, runner, docker, mirror=settings.apt_mirror(runner))
     site = replace(settings.site(runner), ca=server.ca, proxies=())
 
     def cause(address: str, **options: object) -> str:
@@ -246,7 +246,7 @@ def test_what_oras_says_is_told_apart(
 def test_oras_waits_for_a_proxy_as_well(
     plain: RegistryServer, docker: Docker, runner: Runner, said: list[str]
 ) -> None:
-    oras = oci_tools.find("oras", runner, docker, mirror=settings.apt_mirror(runner))
+    oras = oci_tools.find(oci_tools.Name.ORAS, runner, docker, mirror=settings.apt_mirror(runner))
     site = replace(settings.site(runner), proxies=())
     with FaultyProxy(plain.address, first(12, page(502))).running() as proxy:
         reference = f"{proxy.address}/{BASE}:none"
@@ -259,7 +259,9 @@ def test_oras_waits_for_a_proxy_as_well(
 
 
 def test_a_program_that_could_not_be_run_has_judged_nothing(docker: Docker, runner: Runner) -> None:
-    nowhere = oci_tools.Tool(name="cosign", runner=runner, docker=replace(docker, host="unix:///nowhere"))
+    nowhere = oci_tools.Tool(
+        name=oci_tools.Name.COSIGN, runner=runner, docker=replace(docker, host="unix:///nowhere")
+    )
     with pytest.raises(EngineError, match="cosign could not be run"):
         ran(nowhere, "version", folders=(), timeout=60)
 

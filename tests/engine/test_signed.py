@@ -154,7 +154,7 @@ def test_the_command_signs_with_the_site_s_key_which_is_cosign_s_as_well(
     forget(docker, told["image"]["reference"])
     assert dict(told["tools"])[phases.SIGNED_BY] == ours.fingerprint
     sign.verify(apptainer, root / told["sif"]["path"], ours.public)
-    cosign = oci_tools.find("cosign", runner, docker, mirror=settings.apt_mirror(runner))
+    cosign = oci_tools.find(oci_tools.Name.COSIGN, runner, docker, mirror=settings.apt_mirror(runner))
     with keys.loaded(ours.key, cosign) as key:
         assert keys.keyid(key.public) == keys.keyid(ours.public)
 

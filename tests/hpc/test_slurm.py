@@ -48,7 +48,7 @@ def program(cluster: Cluster) -> None:
 
 
 def recipe(flavour: str, sif: Path, command: tuple[str, ...] = SUM, **site: Any) -> str:
-    mpi = Mpi(flavour="mpich" if flavour == "mpich" else "openmpi", version=VERSIONS[flavour])
+    mpi = Mpi.of(flavour, VERSIONS[flavour])
     target = launchers.Target(row=f"{flavour}-test", mpi=mpi, nccl_code=22105, image="i", sif=sif.name)
     return launchers.script(launchers.LAUNCHERS["slurm"].make(target, launchers.site(**site), command))
 

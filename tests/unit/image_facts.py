@@ -10,7 +10,7 @@ from attack_facts import attack
 
 from stackwright.core.checks.judge import verify
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
-from stackwright.core.model.row import Base, Lock, Mpi, Package, Stack
+from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack
 from stackwright.core.render import configuration, dockerfile
 from stackwright.core.render.dockerfile import declared
 
@@ -31,7 +31,7 @@ def stack() -> Stack:
     locked = tuple(Package(name=name, version=version) for name, version in PACKAGES.items())
     return Stack(
         id="cuda12-torch",
-        provider="debian",
+        provider=ProviderName.DEBIAN,
         os="debian-13",
         base=base,
         python="3.13.5",
@@ -41,11 +41,11 @@ def stack() -> Stack:
         nccl="2.21.5",
         nccl_code=22105,
         gcc="13.3.0",
-        mpi=Mpi(flavour="openmpi", version="5.0.7"),
+        mpi=Mpi.of("openmpi", "5.0.7"),
         communication=(("horovod", "0.28.1"),),
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
-        flavour="runtime",
+        flavour=Flavour.RUNTIME,
         test_on_gpu=False,
         patches=("cxx17.patch",),
         lock=Lock(row="cuda12-torch", request="", base=base, packages=locked, text="", sha256="0" * 64),

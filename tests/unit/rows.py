@@ -8,7 +8,7 @@ from typing import Any
 
 from stackwright.core.components.table import FILES, TEMPLATES
 from stackwright.core.facts import patches
-from stackwright.core.model.row import Cell, Lock, Mpi, Package, Stack
+from stackwright.core.model.row import Cell, Lock, Mpi, Package, ProviderName, Stack
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile, resolve
 
@@ -21,10 +21,10 @@ LOCK = lockfile.read(ROOT / "locks" / "cuda12-torch.txt")
 
 CELL = Cell(
     id="cuda12-torch",
-    provider="debian",
+    provider=ProviderName.DEBIAN,
     os="debian-13",
     python="3.13",
-    mpi=Mpi(flavour="openmpi", version="5.0"),
+    mpi=Mpi.of("openmpi", "5.0"),
     cuda="12.4",
     gcc="13",
     components=(("horovod", "0.28.1"), ("torch", "2.6.0")),

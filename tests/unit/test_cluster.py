@@ -28,10 +28,10 @@ from stackwright.host import login_node
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Completed, Runner
 
-OPENMPI = images.of(stack(mpi=Mpi(flavour="openmpi", version="5.0.7"), cuda_runtime="12.4.127"))
-OPENMPI_4 = Mpi(flavour="openmpi", version="4.1.4")
+OPENMPI = images.of(stack(mpi=Mpi.of("openmpi", "5.0.7"), cuda_runtime="12.4.127"))
+OPENMPI_4 = Mpi.of("openmpi", "4.1.4")
 OLD = images.of(stack(id="old", mpi=OPENMPI_4, os="debian-12", cuda_runtime="11.8.89"))
-MPICH = images.of(stack(id="mpich", mpi=Mpi(flavour="mpich", version="4.2.1")))
+MPICH = images.of(stack(id="mpich", mpi=Mpi.of("mpich", "4.2.1")))
 WITHOUT_UCX = "  Open MPI: 5.0.7\n  Prefix: /opt/m\n  MCA pml: ob1 (MCA v2)\n"
 HEALTHY = {
     "srun --version": SLURM["24.11"],

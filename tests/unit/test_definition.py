@@ -18,7 +18,7 @@ from rows import ROOT, SOURCES, lock_with, stack
 from stackwright.core.components.horovod.component import HOROVOD
 from stackwright.core.facts import distributions
 from stackwright.core.model import labels
-from stackwright.core.model.row import Stack
+from stackwright.core.model.row import Flavour, Stack
 from stackwright.core.render import dockerfile
 from stackwright.core.render.definition import definition_label, file_name, render_definition
 from stackwright.host.project import Planned, Project, cells, plan
@@ -119,14 +119,14 @@ def test_the_toolchain_is_shipped_in_the_devel_flavour_only() -> None:
         return stages(render_definition(row, SOURCES).text(file_name(row)))["final"]
 
     assert "nvidia-cuda-toolkit" not in shipped(stack())
-    assert "nvidia-cuda-toolkit" in shipped(stack(flavour="devel"))
+    assert "nvidia-cuda-toolkit" in shipped(stack(flavour=Flavour.DEVEL))
     wheels = next(row.stack for row in ROWS if row.stack.lock.toolchain)
     assert "/opt/cuda" not in shipped(wheels)
-    assert "    /opt/cuda\n" in shipped(replace(wheels, flavour="devel"))
+    assert "    /opt/cuda\n" in shipped(replace(wheels, flavour=Flavour.DEVEL))
     ubuntu = next(row.stack for row in ROWS if row.stack.provider == "nvidia")
     assert "/usr/local/cuda" not in shipped(ubuntu)
-    assert "    /usr/local/cuda\n" in shipped(replace(ubuntu, flavour="devel"))
-    assert "PATH=/opt/stack/bin:/usr/local/cuda/bin:$PATH" in shipped(replace(ubuntu, flavour="devel"))
+    assert "    /usr/local/cuda\n" in shipped(replace(ubuntu, flavour=Flavour.DEVEL))
+    assert "PATH=/opt/stack/bin:/usr/local/cuda/bin:$PATH" in shipped(replace(ubuntu, flavour=Flavour.DEVEL))
 
 
 def test_nothing_that_is_not_shipped_lies_in_the_builders_own_tmp() -> None:

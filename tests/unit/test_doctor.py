@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackwright.build import clean, doctor
-from stackwright.build.clean import Item, Known
+from stackwright.build.clean import Item, Kind, Known
 from stackwright.build.doctor import Finding
 from stackwright.host import owners
 
@@ -17,7 +17,7 @@ OLD = "ba9876543210"
 
 
 def test_json_has_every_field() -> None:
-    finding = Finding(name="disk", state="warning", seen="1.0 GB free", todo="build.py clean")
+    finding = Finding(name="disk", state=doctor.State.WARNING, seen="1.0 GB free", todo="build.py clean")
     assert doctor.as_json((finding,)) == {
         "version": 1,
         "findings": [
@@ -101,7 +101,7 @@ def test_a_name_that_leads_out_of_out_frees_nothing(tmp_path: Path, name: str) -
     _folder(tmp_path, f"victim/{OLD}")
     (out / "link").symlink_to(tmp_path / "victim")
     before = sorted(tmp_path.rglob("file"))
-    assert clean.free(None, out, (Item(kind="folder", name=name, bytes=0, why=""),)) == ()
+    assert clean.free(None, out, (Item(kind=Kind.FOLDER, name=name, bytes=0, why=""),)) == ()
     assert sorted(tmp_path.rglob("file")) == before
 
 
@@ -120,12 +120,12 @@ def test_a_row_that_is_worked_on_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_others_use_too_is_shown_and_not_freed(tmp_path: Path) -> None:
-    item = Item(kind="cache", name="build cache", bytes=1, why="", todo="docker buildx prune")
+    item = Item(kind=Kind.CACHE, name="build cache", bytes=1, why="", todo="docker buildx prune")
     assert clean.free(None, tmp_path, (item,)) == ()
 
 
 def test_json_of_what_could_be_freed() -> None:
-    item = Item(kind="folder", name=f"row/{OLD}", bytes=5, why="old")
+    item = Item(kind=Kind.FOLDER, name=f"row/{OLD}", bytes=5, why="old")
     assert clean.as_json((item,)) == {
         "version": 1,
         "items": [

@@ -13,7 +13,7 @@ from stackwright.core.config.expand import ID_ORDER, WHERE, expand, select
 from stackwright.core.config.load import interpret
 from stackwright.core.config.yaml_tree import LOADER
 from stackwright.core.errors import MatrixError, UsageError
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import Cell, Mpi, ProviderName
 
 DEFAULTS = """\
 defaults:
@@ -63,10 +63,10 @@ def test_axes_make_every_combination_in_the_order_of_the_file() -> None:
 def test_a_row_has_its_values_and_the_defaults() -> None:
     assert cells(AXES)[0] == Cell(
         id="torch2.6.0-cuda12.4-py3.12",
-        provider="debian",
+        provider=ProviderName.DEBIAN,
         os="debian-13",
         python="3.12",
-        mpi=Mpi(flavour="openmpi", version="5.0"),
+        mpi=Mpi.of("openmpi", "5.0"),
         gpu_arch=("8.0", "9.0"),
         cuda="12.4",
         components=(("horovod", "0.28.1"), ("torch", "2.6.0")),

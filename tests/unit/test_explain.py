@@ -116,7 +116,7 @@ def test_every_way_that_is_printed_works_when_it_is_pasted(settings: tuple[str, 
 
 
 def test_a_plan_names_the_nearest_row_as_options_too() -> None:
-    row = replace(CELL, gcc="14", mpi=Mpi(flavour="mpich", version="9"))
+    row = replace(CELL, gcc="14", mpi=Mpi.of("mpich", "9"))
     rejection = check(row)
     assert rejection
     assert rejection.settings == ("gcc=13", "mpi=mpich4.2.1")
@@ -214,8 +214,8 @@ def test_what_uv_refused_is_a_refusal_here_too() -> None:
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("mpi=mpich", {"mpi": Mpi(flavour="mpich", version="4.2.1")}),
-        ("mpi=mpich4.0", {"mpi": Mpi(flavour="mpich", version="4.0")}),
+        ("mpi=mpich", {"mpi": Mpi.of("mpich", "4.2.1")}),
+        ("mpi=mpich4.0", {"mpi": Mpi.of("mpich", "4.0")}),
         ("torch=", {"torch": None}),
         ("gpu_arch=8.0,9.0", {"gpu_arch": ("8.0", "9.0")}),
     ],

@@ -57,7 +57,7 @@ def test_a_release_without_ucx_is_not_asked_for_it() -> None:
 
 
 def test_an_mpich_that_is_not_built_on_ucx_is_named() -> None:
-    row = replace(ROW, mpi=Mpi(flavour="mpich", version="4.2.1"))
+    row = replace(ROW, mpi=Mpi.of("mpich", "4.2.1"))
     facts = docker_facts(row)
     facts["fabric"] |= {"mpich": ["ch4:ofi"], "pmix": "no such file"}
     facts["system"]["mpirun"] = "HYDRA build details:\n    Version:            4.2.1\n"

@@ -260,7 +260,7 @@ def test_good_text_of_these_tests_is_good() -> None:
     matrix = interpret(GOOD, "m.yaml")
     assert [row.id for row in matrix.include] == ["one"]
     assert matrix.include[0].mark == Mark(line=8, column=5)
-    assert dict(matrix.defaults)["mpi"] == Mpi(flavour="openmpi", version="5.0")
+    assert dict(matrix.defaults)["mpi"] == Mpi.of("openmpi", "5.0")
 
 
 @pytest.mark.parametrize("parser", PARSERS)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from stackwright.build.display import Display
 from stackwright.build.nodes import rows as session
-from stackwright.build.nodes.address import Host, address
+from stackwright.build.nodes.address import Host, Kind, address
 from stackwright.core.errors import NodesError, UsageError
 from stackwright.core.model.row import Recipe
 from stackwright.core.render.instructions import instructions
@@ -89,8 +89,8 @@ def test_what_is_left_of_a_cut_file_is_the_same_to_everyone() -> None:
 
 def test_addresses(tmp_path: Path) -> None:
     assert address("tcp://10.0.0.1:8786").scheduler == "tcp://10.0.0.1:8786"
-    assert address("tls://head:8786").kind == "scheduler"
-    assert address("slurm").kind == "slurm"
+    assert address("tls://head:8786").kind is Kind.SCHEDULER
+    assert address("slurm").kind is Kind.SLURM
     hosts = tmp_path / "hosts"
     hosts.write_text("# nodes\nnode-1\n\n  # indented\nnode-2.site gpus=4  # the big one\n")
     assert address(f"ssh:{hosts}").hosts == (Host(name="node-1"), Host(name="node-2.site", gpus=4))

@@ -17,7 +17,7 @@ from stackwright.core.checks.tables import declared, static
 from stackwright.core.config.change import changes
 from stackwright.core.config.setting import Question
 from stackwright.core.errors import LockError, SiteError
-from stackwright.core.model.row import Package, Stack
+from stackwright.core.model.row import Flavour, Package, Stack
 from stackwright.core.model.site import Mirror, Site
 from stackwright.core.render import dockerfile as render
 from stackwright.core.resolve import lockfile
@@ -157,7 +157,9 @@ def test_nothing_but_the_compilers_folder_is_taken_of_nvidias_image() -> None:
 
 def test_nvcc_is_on_the_path_of_a_devel_image_alone() -> None:
     assert "PATH=/opt/stack/bin:$PATH" in dockerfile("cuda12-ubuntu")
-    assert "PATH=/opt/stack/bin:/usr/local/cuda/bin:$PATH" in dockerfile("cuda12-ubuntu", flavour="devel")
+    assert "PATH=/opt/stack/bin:/usr/local/cuda/bin:$PATH" in dockerfile(
+        "cuda12-ubuntu", flavour=Flavour.DEVEL
+    )
 
 
 @pytest.mark.parametrize(

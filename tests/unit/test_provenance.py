@@ -90,7 +90,7 @@ def documented_clash() -> tuple[Cell, str]:
     with is of another major release."""
     row = cell(
         tensorflow="2.13.1", torch=None, python="3.8", cuda="11.8", gcc="9", provider="nvidia",
-        os="ubuntu-20.04", mpi=Mpi(flavour="openmpi", version="4.0"), cudnn="9.1", gpu_arch=("8.0",),
+        os="ubuntu-20.04", mpi=Mpi.of("openmpi", "4.0"), cudnn="9.1", gpu_arch=("8.0",),
     )  # fmt: skip
     refused = [one.name for one, clash in clashes(row) if weigh(one, clash) is Said.REFUSES]
     assert refused == ["cudnn"]
@@ -119,7 +119,7 @@ def test_a_read_refusal_is_final() -> None:
 def test_an_unchecked_fact_warns_and_refuses_nothing() -> None:
     row = cell(
         provider="nvidia", os="ubuntu-24.04", cuda="13.2", python="3.12", torch="2.12.1", gcc="13",
-        mpi=Mpi(flavour="openmpi", version="4.1"), gpu_arch=("9.0",),
+        mpi=Mpi.of("openmpi", "4.1"), gpu_arch=("9.0",),
     )  # fmt: skip
     assert check(row) is None
     (notice,) = notices(row, None)

@@ -15,7 +15,7 @@ from stackwright.core.components.horovod.component import HOROVOD
 from stackwright.core.components.table import FIELDS, FILES, TEMPLATES
 from stackwright.core.model import labels
 from stackwright.core.model.epoch import EPOCH
-from stackwright.core.model.row import Mpi, Recipe
+from stackwright.core.model.row import Flavour, Mpi, Recipe
 from stackwright.core.render import configuration, definition, dockerfile, layers
 from stackwright.core.render.sources import Sources
 
@@ -43,11 +43,11 @@ def test_stages_do_not_name_the_row(shared: str) -> None:
 
 def test_the_toolchain_is_shipped_in_the_devel_flavour_only() -> None:
     assert "FROM base AS final" in DOCKERFILE
-    devel = dockerfile.render(stack(flavour="devel"), SOURCES).text("Dockerfile")
+    devel = dockerfile.render(stack(flavour=Flavour.DEVEL), SOURCES).text("Dockerfile")
     assert "FROM toolchain AS final" in devel
 
 
-@pytest.mark.parametrize("value", [{"gcc": "12.4.0"}, {"mpi": Mpi(flavour="mpich", version="4.2.1")}])
+@pytest.mark.parametrize("value", [{"gcc": "12.4.0"}, {"mpi": Mpi.of("mpich", "4.2.1")}])
 def test_a_value_reaches_the_toolchain(value: dict[str, object]) -> None:
     changed = dockerfile.render(stack(**value), SOURCES).text("Dockerfile")
     assert stage(changed, "toolchain") != stage(DOCKERFILE, "toolchain")
@@ -56,7 +56,7 @@ def test_a_value_reaches_the_toolchain(value: dict[str, object]) -> None:
 
 WHEEL_VALUES: tuple[dict[str, Any], ...] = (
     {"nccl": "2.27.7"}, {"gcc": "12.4.0"}, {"cuda": "12.2"}, {"python": "3.12.1"}, {"gpu_arch": ("8.0",)},
-    {"frameworks": (("torch", "2.5.1"),)}, {"mpi": Mpi(flavour="openmpi", version="4.1.4")},
+    {"frameworks": (("torch", "2.5.1"),)}, {"mpi": Mpi.of("openmpi", "4.1.4")},
     {"patches": ("cxx17.patch",)}, {"os": "debian-12"},
 )  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_every_row_states_its_licenses_and_its_version() -> None:
 
 
 def test_packages_around_the_frameworks_leave_the_wheel_alone() -> None:
-    other = stack(id="other", lock=lock_with(filelock="1.0"), flavour="devel")
+    other = stack(id="other", lock=lock_with(filelock="1.0"), flavour=Flavour.DEVEL)
     assert wheel_key(other, SOURCES) == wheel_key(stack(), SOURCES)
 
 

@@ -29,7 +29,11 @@ CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("python-os", {"python": "3.12"}, "python 3.13 instead of 3.12"),
     ("gcc-os", {"gcc": "11"}, "gcc 12 instead of 11"),
     ("cuda-os", {"cuda": "12.6"}, "cuda 12.4 instead of 12.6"),
-    ("mpi-os", {"mpi": Mpi(flavour="openmpi", version="4.1")}, "mpi openmpi 5.0.7 instead of openmpi 4.1"),
+    (
+        "mpi-os",
+        {"mpi": Mpi.of("openmpi", "4.1")},
+        "mpi openmpi 5.0.7 instead of openmpi 4.1",
+    ),
     ("os", {"os": "ubuntu-22.04"}, "os debian-13 instead of ubuntu-22.04"),
     ("os", {"provider": "nvidia"}, "provider debian instead of nvidia"),
     ("frameworks", {"torch": None}, "torch 2.10.0 instead of none"),
@@ -47,12 +51,12 @@ CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 UBUNTU = {
     "provider": "nvidia", "os": "ubuntu-20.04", "python": "3.8", "cuda": "11.8", "gcc": "9",
-    "mpi": Mpi(flavour="openmpi", version="4.0"), "torch": None,
+    "mpi": Mpi.of("openmpi", "4.0"), "torch": None,
 }  # fmt: skip
 """A base on which older stacks fit."""
 
 JAMMY = {
-    "os": "ubuntu-22.04", "python": "3.11", "gcc": "11", "mpi": Mpi(flavour="openmpi", version="4.1"),
+    "os": "ubuntu-22.04", "python": "3.11", "gcc": "11", "mpi": Mpi.of("openmpi", "4.1"),
 }  # fmt: skip
 
 OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -64,7 +68,7 @@ OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
             "os": "ubuntu-18.04",
             "python": "3.8",
             "gcc": "7",
-            "mpi": Mpi(flavour="openmpi", version="2.1.1"),
+            "mpi": Mpi.of("openmpi", "2.1.1"),
         },
     ),
     (
@@ -74,7 +78,7 @@ OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
             "cuda": "10.2",
             "os": "ubuntu-18.04",
             "gcc": "7",
-            "mpi": Mpi(flavour="openmpi", version="2.1.1"),
+            "mpi": Mpi.of("openmpi", "2.1.1"),
             "python": "3.7",
         },
     ),

@@ -16,7 +16,7 @@ from stackwright.core.config import schema
 from stackwright.core.config.expand import expand
 from stackwright.core.config.load import interpret
 from stackwright.core.errors import MatrixError
-from stackwright.core.model.row import OWN_FIELDS, Cell, Mpi
+from stackwright.core.model.row import OWN_FIELDS, Cell, Mpi, MpiFlavour
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "docs" / "matrix.schema.json"
@@ -63,7 +63,8 @@ def test_rows_axes_and_cells_have_the_same_fields_in_the_same_words() -> None:
     assert list(fields) == list(get_type_hints(schema.AxesFields))
     assert set(get_type_hints(schema.MpiFields)) == set(get_type_hints(Mpi))
     for name in ("provider", "flavour"):
-        assert get_args(fields[name]) == get_args(get_type_hints(Cell)[name])
+        assert get_args(fields[name]) == tuple(get_type_hints(Cell)[name])
+    assert get_args(get_type_hints(schema.MpiFields)["flavour"]) == tuple(MpiFlavour)
     assert get_type_hints(schema.MpiFields)["flavour"] == get_type_hints(Mpi)["flavour"]
 
 

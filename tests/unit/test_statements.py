@@ -26,7 +26,7 @@ from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import Outcome
 from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
-from stackwright.engines.oci_tools import Tool
+from stackwright.engines.oci_tools import Name, Tool
 from stackwright.host.runner import Completed, Runner
 from stackwright.publish.attest import oci_layout, source, verify
 from stackwright.publish.attest import oras as access
@@ -360,7 +360,7 @@ def test_several_images_are_refused_before_they_are_copied(tmp_path: Path) -> No
         Path(argv[argv.index("--output") + 1]).write_text('{"manifests": []}')
         return Completed(argv=(), returncode=0, stdout="", stderr="")
 
-    tool = Tool(name="oras", runner=cast("Runner", oras))
+    tool = Tool(name=Name.ORAS, runner=cast("Runner", oras))
     site = Site(mirror=None, ca=None, pip=(), proxies=())
     with (
         pytest.raises(AttestError, match="an index of several images") as caught,

@@ -23,7 +23,13 @@ AXES = (
     Axis(field="os", values=("debian-12", "debian-13", "ubuntu-22.04")),
     Axis(field="python", values=("3.11", "3.13")),
     Axis(field="cuda", values=(None, "11.8", "12.4")),
-    Axis(field="mpi", values=(Mpi(flavour="openmpi", version="4.1"), Mpi(flavour="openmpi", version="5.0"))),
+    Axis(
+        field="mpi",
+        values=(
+            Mpi.of("openmpi", "4.1"),
+            Mpi.of("openmpi", "5.0"),
+        ),
+    ),
     Axis(field="provider", values=("debian", "nvidia")),
     Axis(field="mxnet", values=(None, "1.9.1")),
 )

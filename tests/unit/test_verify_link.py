@@ -10,7 +10,7 @@ import pytest
 from image_facts import EXTENSION, ROW, docker_facts, failed
 
 from stackwright.core.checks.judge import verify
-from stackwright.core.model.row import Mpi, Outcome, Stack
+from stackwright.core.model.row import Flavour, Mpi, Outcome, Stack
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -101,7 +101,7 @@ def test_the_libcuda_of_a_driver_is_no_stub() -> None:
 
 
 def test_a_devel_image_ships_the_nvcc_of_the_row() -> None:
-    row = replace(ROW, flavour="devel")
+    row = replace(ROW, flavour=Flavour.DEVEL)
     facts = docker_facts(row)
     facts["files"]["nvcc"] = ["/usr/bin/nvcc"]
     facts["system"]["nvcc"] = "12.4"
@@ -122,7 +122,7 @@ def test_a_devel_image_ships_the_nvcc_of_the_row() -> None:
     ],
 )
 def test_mpich_is_told_from_open_mpi(text: str, wrong: str) -> None:
-    row = replace(ROW, mpi=Mpi(flavour="mpich", version="4.2.1"))
+    row = replace(ROW, mpi=Mpi.of("mpich", "4.2.1"))
     facts = docker_facts(row)
     facts["system"]["mpirun"] = text
     facts["link"]["modules"]["horovod.torch"]["mapped"].pop("libmpi")

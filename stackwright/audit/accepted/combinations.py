@@ -10,7 +10,7 @@ from typing import Any
 
 from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts import distributions
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import Cell, Mpi, MpiFlavour
 from stackwright.core.resolve.nearest import KNOWN
 from stackwright.core.resolve.requirements import platform, question, requirements, toolchain
 from stackwright.core.resolve.sweep import left, of_tables
@@ -110,7 +110,7 @@ CHANGED: dict[str, tuple[Any, ...]] = {
     "mpi": tuple(
         Mpi(flavour=flavour, version=getattr(known, flavour))
         for known in distributions.DISTRIBUTIONS
-        for flavour in ("openmpi", "mpich")
+        for flavour in MpiFlavour
     ),
     "nccl": ("2.13.4", "2.18.3", "2.21.5", "2.27.7", "2.30.7"),
     "cudnn": ("8.5.0.96", "8.9.2.26", "9.1.0.70", "9.10.2.21", "9.26.0.51"),

@@ -81,7 +81,7 @@ def _mirror(refusal: Refusal, work: Work) -> Answer:
     address = mirror(work.site, cell)
     if address is None:
         return _answer(Outcome.NOT_ASKED, f"no mirror of {cell.os} is known here")
-    mpi = {"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]
+    mpi = cell.mpi.flavour.package
     package, declared = {
         "python-os": (f"python{cell.python}", cell.python),
         "gcc-os": (f"gcc-{distributions.gcc_release(str(cell.gcc))}", str(cell.gcc)),

@@ -20,6 +20,7 @@ from stackwright.audit.facts.means import Answer, Means, ask
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import Distribution
+from stackwright.core.model.row import ProviderName
 from stackwright.core.resolve.requirements import NVCC
 from stackwright.host.runner import Runner
 
@@ -53,7 +54,7 @@ def read(means: Means) -> Iterator[Answer]:
     for project in PROJECTS:
         yield from _of_project(means, project)
     for known in distributions.DISTRIBUTIONS:
-        if known.provider == "debian" and known.cuda:
+        if known.provider is ProviderName.DEBIAN and known.cuda:
             yield ask("cuda-arch", known.cuda, partial(_packaged_architectures, means, known))
             yield ask("cuda-gcc", known.cuda, partial(_packaged_gcc, means, known))
     yield ask("nvcc-wheels", "releases", partial(_whole, means))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Literal
 
 from stackwright.core.errors import UsageError
 
@@ -25,11 +25,19 @@ class Host:
     gpus: int = 0
 
 
+class Kind(StrEnum):
+    """A scheduler of Dask that runs, or what starts one: jobs of Slurm, or workers over SSH."""
+
+    SCHEDULER = "scheduler"
+    SLURM = "slurm"
+    SSH = "ssh"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """``scheduler`` is empty and ``hosts`` are none where they do not belong to the ``kind``."""
 
-    kind: Literal["scheduler", "slurm", "ssh"]
+    kind: Kind
     scheduler: str = ""
     hosts: tuple[Host, ...] = ()
 
@@ -37,11 +45,11 @@ class Address:
 def address(text: str) -> Address:
     """UsageError for what is none of them, and for a file of hosts that is not one."""
     if text == "slurm":
-        return Address(kind="slurm")
+        return Address(kind=Kind.SLURM)
     if text.startswith("ssh:"):
-        return Address(kind="ssh", hosts=_hosts(Path(text.removeprefix("ssh:"))))
+        return Address(kind=Kind.SSH, hosts=_hosts(Path(text.removeprefix("ssh:"))))
     if _SCHEDULER.fullmatch(text):
-        return Address(kind="scheduler", scheduler=text)
+        return Address(kind=Kind.SCHEDULER, scheduler=text)
     raise UsageError(f"--cluster {text}: not the address of a cluster", hint=HINT)
 
 

@@ -24,7 +24,7 @@ from distributed import Client, Security, SpecCluster
 from distributed.deploy import ssh as by_ssh
 
 from stackwright.build.nodes import tls
-from stackwright.build.nodes.address import Address, Host
+from stackwright.build.nodes.address import Address, Host, Kind
 from stackwright.core.errors import NodesError
 from stackwright.host.runner import Runner
 
@@ -63,10 +63,10 @@ def connected(address: Address, means: Means) -> Iterator[Client]:
     tls.dask_setup()
     with ExitStack() as stack:
         try:
-            if address.kind == "scheduler":
+            if address.kind is Kind.SCHEDULER:
                 client = stack.enter_context(Client(address.scheduler))
             else:
-                start = _slurm if address.kind == "slurm" else _ssh
+                start = _slurm if address.kind is Kind.SLURM else _ssh
                 client = stack.enter_context(Client(stack.enter_context(start(address, means))))
         except Exception as error:  # of Dask, asyncssh, sbatch, TLS: each has its own
             raise NodesError(
@@ -105,10 +105,10 @@ def _wait(client: Client, address: Address, means: Means) -> None:
     began = asked = time.monotonic()
     while not engines(client):
         now = time.monotonic()
-        if address.kind != "slurm" and now - began > patience:
+        if address.kind is not Kind.SLURM and now - began > patience:
             hint = f"start workers with --resources {ENGINE}=1; docs/scale.md shows how"
             raise NodesError(f"no worker has the resource {ENGINE}", place=address.scheduler, hint=hint)
-        if address.kind == "slurm" and now - asked > ASK:
+        if address.kind is Kind.SLURM and now - asked > ASK:
             jobs = _jobs(client)
             if jobs and not in_queue(jobs, means.runner):
                 cause = "the jobs of Slurm's ended before they had a worker"

@@ -25,7 +25,7 @@ from stackwright.build import rows as session
 from stackwright.build.display import Display
 from stackwright.build.job import Request
 from stackwright.build.nodes import worker
-from stackwright.build.nodes.address import Address
+from stackwright.build.nodes.address import Address, Kind
 from stackwright.build.nodes.client import ENGINE, GPU, Means, connected, engines, replace_lost
 from stackwright.build.nodes.worker import Outcome, Shared, Task
 from stackwright.core.errors import NodesError, StackwrightError, UsageError
@@ -85,7 +85,7 @@ def work_rows(
                 client=client, shared=shared, wanted=request.phases, rows=rows, on_gpu=on_gpu,
                 jobs=means.jobs, display=display,
             )  # fmt: skip
-            failed = run.all(give_up=ALONE if cluster.address.kind != "slurm" else None)
+            failed = run.all(give_up=ALONE if cluster.address.kind is not Kind.SLURM else None)
     return session.ended(project, plan, failed)
 
 
@@ -117,7 +117,7 @@ def _token(folder: Path) -> Iterator[Path]:
 
 def _require_gpu(address: Address, on_gpu: Collection[str]) -> None:
     """UsageError where rows that are tested on a GPU would wait for a host that is not named."""
-    if on_gpu and address.kind == "ssh" and not any(host.gpus for host in address.hosts):
+    if on_gpu and address.kind is Kind.SSH and not any(host.gpus for host in address.hosts):
         hint = "write gpus=N after a host that has some, or leave out --gpu"
         raise UsageError(f"--gpu: no host has a GPU, and {min(on_gpu)} is tested on one", hint=hint)
 

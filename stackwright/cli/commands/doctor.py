@@ -33,7 +33,7 @@ def doctor_command(app: App, rows: Words, where: Words, cluster: bool, form: str
         print_json(doctor.as_json(findings))
     else:
         Console().print(tables.findings_table(findings))
-    missing = [finding.name for finding in findings if finding.state == "missing"]
+    missing = [finding.name for finding in findings if finding.state is doctor.State.MISSING]
     if missing:
         raise EngineError(f"missing: {', '.join(missing)}", hint="the last column says what to do")
 

@@ -43,15 +43,16 @@ def verify_command(app: App, /, reference: str, key: Path, form: str, **options:
     REF is an image in a registry, or a folder in the OCI layout, of which FOLDER:TAG and FOLDER@DIGEST name
     one image; nothing else is asked for then, and no network. docs/verify.md says what is checked.
     """
+    from stackwright.engines.oci_tools import Name
     from stackwright.publish.attest import keys, source, verify
 
     public = keys.public_key(key, app.runner)
     with source.opened(
-        reference, site=lambda: app.site, oras=lambda: _tool(app, "oras"), say=app.say,
+        reference, site=lambda: app.site, oras=lambda: _tool(app, Name.ORAS), say=app.say,
         keep=options["keep"], plain=options["plain_http"],
     ) as (layout, image):  # fmt: skip
         done = verify.verify(
-            layout, image, public, replace(_tool(app, "cosign"), offline=True), at=datetime.now(UTC),
+            layout, image, public, replace(_tool(app, Name.COSIGN), offline=True), at=datetime.now(UTC),
             require=tuple(map(Tier, options["require"])) or verify.REQUIRED, row=options["row"],
         )  # fmt: skip
     if form == "json":

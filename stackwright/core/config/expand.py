@@ -13,7 +13,7 @@ from stackwright.core.config.messages import near
 from stackwright.core.config.yaml_tree import wrong
 from stackwright.core.errors import UsageError
 from stackwright.core.model.matrix import Mark, Matrix, Value
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import Cell, Flavour, Mpi
 
 MAX_CELLS = 1_000_000
 
@@ -103,7 +103,7 @@ def excluded(matrix: Matrix) -> dict[tuple[str, ...], set[tuple[Value, ...]]]:
     return table
 
 
-UNSET: dict[str, Value] = {"gpu_arch": (), "flavour": "runtime", "test_on_gpu": False}
+UNSET: dict[str, Value] = {"gpu_arch": (), "flavour": Flavour.RUNTIME, "test_on_gpu": False}
 """What Cell has where a row and the defaults say nothing, other than None."""
 
 
@@ -117,7 +117,7 @@ def text_of(value: Value) -> str:
         return f"{value.flavour}{value.version}"
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else value or ""
+    return ",".join(value) if isinstance(value, tuple) else str(value or "")
 
 
 def _prefixed(prefix: str) -> Callable[[Any], str]:

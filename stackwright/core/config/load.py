@@ -156,7 +156,7 @@ def _fields(checked: Any) -> Fields:
 
 
 def _value(checked: Any) -> Value:
-    value: Value = Mpi(**checked) if isinstance(checked, dict) else checked
+    value: Value = Mpi.of(**checked) if isinstance(checked, dict) else checked
     return value
 
 

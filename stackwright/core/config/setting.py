@@ -93,7 +93,7 @@ def _value(name: str, text: str, os: str) -> Any:
         why = f"not written as in {first['ctx']['like']}" if first["type"] == "notation" else first["msg"]
         raise UsageError(f"--set {name}={text}: {why}", hint="docs/matrix.md has the notation") from None
     value = checked[name]
-    return Mpi(**value) if isinstance(value, dict) else value
+    return Mpi.of(**value) if isinstance(value, dict) else value
 
 
 def _mpi(text: str) -> tuple[str, str]:

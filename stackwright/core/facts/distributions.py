@@ -8,6 +8,7 @@ from typing import Any
 
 from stackwright.core.facts import entries
 from stackwright.core.facts.provenance import Provenance, documented, read, unchecked
+from stackwright.core.model.row import ProviderName
 
 DEBIAN = read("the distribution's package index", "2026-11-20")
 PACKAGED = read(f"{DEBIAN.source}; Ubuntu: main and universe, documented", "2026-11-20")
@@ -20,6 +21,9 @@ NVIDIA_TAGS_LATER = unchecked(
     "nvidia/cuda, tags of the images after CUDA 13.0.0: as public Dockerfiles name them", "2026-11-22"
 )
 NVIDIA_COMPAT = documented("NVIDIA, CUDA Compatibility: minor version compatibility", "2026-11-20")
+
+UBUNTU = ProviderName.NVIDIA
+"""Bases of Ubuntu come from nvidia/cuda."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Distribution:
     cmake: str
     fact: Provenance
     names: tuple[tuple[str, str], ...] = ()
-    provider: str = "debian"
+    provider: ProviderName = ProviderName.DEBIAN
     pythons: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     sources: str = "/etc/apt/sources.list.d/debian.sources"
@@ -85,14 +89,14 @@ DISTRIBUTIONS = (
     _distribution("debian-11", suite="bullseye", image="debian:bullseye-slim", old_pip=True),
     _distribution("debian-12", suite="bookworm", image="debian:bookworm-slim"),
     _distribution("debian-13", suite="trixie", image="debian:trixie-slim", names=RENAMED),
-    _distribution("ubuntu-16.04", suite="xenial", image="ubuntu:16.04", provider="nvidia", sources=ONE_LINE,
+    _distribution("ubuntu-16.04", suite="xenial", image="ubuntu:16.04", provider=UBUNTU, sources=ONE_LINE,
                   old_pip=True),
-    _distribution("ubuntu-18.04", suite="bionic", image="ubuntu:18.04", provider="nvidia", sources=ONE_LINE,
+    _distribution("ubuntu-18.04", suite="bionic", image="ubuntu:18.04", provider=UBUNTU, sources=ONE_LINE,
                   old_pip=True),
-    _distribution("ubuntu-20.04", suite="focal", image="ubuntu:20.04", provider="nvidia", sources=ONE_LINE,
+    _distribution("ubuntu-20.04", suite="focal", image="ubuntu:20.04", provider=UBUNTU, sources=ONE_LINE,
                   old_pip=True),
-    _distribution("ubuntu-22.04", suite="jammy", image="ubuntu:22.04", provider="nvidia", sources=ONE_LINE),
-    _distribution("ubuntu-24.04", suite="noble", image="ubuntu:24.04", provider="nvidia", names=RENAMED,
+    _distribution("ubuntu-22.04", suite="jammy", image="ubuntu:22.04", provider=UBUNTU, sources=ONE_LINE),
+    _distribution("ubuntu-24.04", suite="noble", image="ubuntu:24.04", provider=UBUNTU, names=RENAMED,
                   sources="/etc/apt/sources.list.d/ubuntu.sources"),
 )  # fmt: skip
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from stackwright.core.launch.fabric import BIND_WHY, RANKS_WHY, SHM_WHY
 from stackwright.core.launch.recipe import Line, Option, Site, Target
+from stackwright.core.model.row import MpiFlavour
 
 WHEN = "on one host with Docker: a workstation, or a first try before the cluster"
 
 
 def docker(target: Target, site: Site, command: tuple[str, ...]) -> Line:
-    bind = "-bind-to" if target.mpi.flavour == "mpich" else "--bind-to"
+    bind = "-bind-to" if target.mpi.flavour is MpiFlavour.MPICH else "--bind-to"
     options = (
         Option(
             ("run", "--rm"), "the container goes when the training ends; what it wrote to /workspace stays"

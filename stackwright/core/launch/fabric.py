@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stackwright.core.launch.carried import nccl_route, world
-from stackwright.core.launch.recipe import Proof, Site, Target, Variable
+from stackwright.core.launch.recipe import Fabric, Proof, Site, Target, Variable
+from stackwright.core.model.row import MpiFlavour
 
 NCCL_NET_SINCE = 21000
 """NCCL_VERSION_CODE. https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net"""
@@ -32,7 +33,7 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
     if site.interface:
         why = "NCCL's ranks find each other on this interface, and what goes over TCP goes here"
         yield Variable("NCCL_SOCKET_IFNAME", site.interface, why)
-    if site.fabric == "tcp":
+    if site.fabric is Fabric.TCP:
         why = "NCCL over TCP, also where a host has InfiniBand: there launch with --fabric infiniband"
         yield Variable("NCCL_IB_DISABLE", "1", why)
         return
@@ -49,7 +50,7 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
 
 def ucx(site: Site) -> Iterator[Variable]:
     """UCX chooses by itself among what is allowed here."""
-    if site.fabric == "infiniband":
+    if site.fabric is Fabric.INFINIBAND:
         yield Variable("UCX_TLS", "rc,sm,self", "MPI by RDMA or shared memory: fail rather than take TCP")
         device = site.hca
     else:
@@ -61,13 +62,13 @@ def ucx(site: Site) -> Iterator[Variable]:
 
 def uses_ucx(target: Target, site: Site) -> bool:
     """Debian's MPICH has nothing else (mpichversion: ch4:ucx)."""
-    return target.mpi.flavour == "mpich" or site.fabric == "infiniband"
+    return target.mpi.flavour is MpiFlavour.MPICH or site.fabric is Fabric.INFINIBAND
 
 
 def proofs(site: Site, ranks: str) -> Iterator[Proof]:
     """What the ranks run before the training; ``ranks`` is their number, for a shell."""
     yield Proof(name="prove_world", program=_text(world.__file__), words=(ranks, site.fabric))
-    if site.fabric == "infiniband" and (len(site.hosts) or site.nodes) > 1:
+    if site.fabric is Fabric.INFINIBAND and (len(site.hosts) or site.nodes) > 1:
         yield Proof(name="prove_nccl", program=_text(nccl_route.__file__), words=())
 
 

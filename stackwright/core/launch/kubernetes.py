@@ -13,13 +13,14 @@ from typing import Any
 
 from stackwright.core.launch.fabric import RANKS_WHY, SHM_WHY
 from stackwright.core.launch.mpirun import mpich_options, mpich_ssh, openmpi_options, proven
-from stackwright.core.launch.recipe import Line, Manifest, Option, Site, Target
+from stackwright.core.launch.recipe import Fabric, Line, Manifest, Option, Site, Target
+from stackwright.core.model.row import MpiFlavour
 
 WHEN = (
     "on Kubernetes with Kubeflow's MPI Operator, which makes keys, starts the workers and then mpirun; "
     "the image has to be in a registry that the cluster reaches"
 )
-IMPLEMENTATION = {"openmpi": "OpenMPI", "mpich": "MPICH"}
+IMPLEMENTATION = {MpiFlavour.OPENMPI: "OpenMPI", MpiFlavour.MPICH: "MPICH"}
 USER = 1000
 """Of the image."""
 KEYS = "/home/train/.ssh"
@@ -44,7 +45,7 @@ FABRIC = (
 
 
 def kubernetes(target: Target, site: Site, command: tuple[str, ...]) -> Manifest:
-    settings = (*_settings(target, site), *SETTINGS, *((FABRIC,) if site.fabric == "infiniband" else ()))
+    settings = (*_settings(target, site), *SETTINGS, *((FABRIC,) if site.fabric is Fabric.INFINIBAND else ()))
     document = {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
@@ -67,7 +68,7 @@ def kubernetes(target: Target, site: Site, command: tuple[str, ...]) -> Manifest
 def _before(target: Target, site: Site) -> Iterator[str]:
     if not target.registry:
         yield f"First push {target.image} to your registry and name it so below: this name is Docker Hub's."
-    if site.fabric == "infiniband":
+    if site.fabric is Fabric.INFINIBAND:
         yield "RDMA locks memory: containerd needs LimitMEMLOCK=infinity, as IPC_LOCK helps no user but root."
     yield "kubectl apply -f this file"
 
@@ -80,12 +81,12 @@ def _name(row: str) -> str:
 
 def _options(target: Target, site: Site) -> tuple[Option, ...]:
     """Of mpirun."""
-    hosts = "-f" if target.mpi.flavour == "mpich" else "--hostfile"
+    hosts = "-f" if target.mpi.flavour is MpiFlavour.MPICH else "--hostfile"
     counted = (
         Option(("-np", str(site.ranks)), RANKS_WHY),
         Option((hosts, HOSTFILE), "the workers, as the operator lists them"),
     )
-    if target.mpi.flavour == "mpich":
+    if target.mpi.flavour is MpiFlavour.MPICH:
         return (*counted, *mpich_options(target, site))
     modern = target.mpi_major >= 5
     keep = "--prtemca prte_keep_fqdn_hostnames 1" if modern else "--mca orte_keep_fqdn_hostnames 1"
@@ -104,7 +105,7 @@ def _launcher(target: Target, site: Site, command: tuple[str, ...]) -> dict[str,
         "image": target.image,
         "command": [_literal(word) for word in (("bash", "-c", line.text) if line.proofs else line.argv)],
     }
-    if target.mpi.flavour == "mpich":
+    if target.mpi.flavour is MpiFlavour.MPICH:
         ssh = mpich_ssh(site)
         container["env"] = [{"name": ssh.name, "value": ssh.value}]
     return container
@@ -117,7 +118,7 @@ def _literal(word: str) -> str:
 
 def _worker(target: Target, site: Site) -> dict[str, Any]:
     limits: dict[str, int] = {"nvidia.com/gpu": site.per_node}
-    if site.fabric == "infiniband":
+    if site.fabric is Fabric.INFINIBAND:
         limits[FABRIC[0]] = 1
     return {
         "name": "worker",

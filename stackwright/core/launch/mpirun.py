@@ -15,19 +15,20 @@ from stackwright.core.launch.fabric import (
     ssh_words,
     ucx,
 )
-from stackwright.core.launch.recipe import Line, Option, Site, Target, Variable
+from stackwright.core.launch.recipe import Fabric, Line, Option, Site, Target, Variable
+from stackwright.core.model.row import MpiFlavour
 
 WHEN = "where you start the containers of each node yourself, with Docker and without a scheduler"
 
 
 def mpirun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
-    made = {"openmpi": openmpi, "mpich": mpich}[target.mpi.flavour](target, site, command)
+    made = {MpiFlavour.OPENMPI: openmpi, MpiFlavour.MPICH: mpich}[target.mpi.flavour](target, site, command)
     return proven(made, site)
 
 
 def proven(line: Line, site: Site) -> Line:
     """With its proofs where the site has a fabric that they can miss: else it stays one line."""
-    return line if site.fabric == "tcp" else replace(line, proofs=tuple(proofs(site, str(site.ranks))))
+    return line if site.fabric is Fabric.TCP else replace(line, proofs=tuple(proofs(site, str(site.ranks))))
 
 
 def counted(site: Site, hosts_option: str) -> tuple[Option, ...]:
@@ -49,7 +50,7 @@ def openmpi(target: Target, site: Site, command: tuple[str, ...]) -> Line:
 def openmpi_options(target: Target, site: Site) -> tuple[Option, ...]:
     """All but the ranks and where they are."""
     modern = target.mpi_major >= 5
-    variables = (*nccl(target, site), *(ucx(site) if site.fabric == "infiniband" else ()))
+    variables = (*nccl(target, site), *(ucx(site) if site.fabric is Fabric.INFINIBAND else ()))
     return (
         Option(("--bind-to", "none"), BIND_WHY),
         Option(("--mca", "plm_ssh_args" if modern else "plm_rsh_args", " ".join(ssh_words(site))), SSH_WHY),
@@ -69,7 +70,7 @@ def _openmpi_way(site: Site, *, modern: bool) -> Iterator[Option]:
 
 def openmpi_transport(site: Site, *, modern: bool) -> Iterator[tuple[str, str, str]]:
     """Parameters of Open MPI that choose the way between ranks: name, value, reason."""
-    if site.fabric == "infiniband":
+    if site.fabric is Fabric.INFINIBAND:
         why = "MPI over UCX: Debian's openmpi-mca-params.conf forbids it, and TCP would be taken in silence"
         yield "pml", "ucx", why
         return
@@ -111,7 +112,7 @@ def mpich_options(target: Target, site: Site, interface: tuple[Option, ...] = ()
 
 def before(target: Target, site: Site) -> tuple[str, ...]:
     """How the containers are started that the line connects."""
-    fabric = "--device /dev/infiniband --ulimit memlock=-1 " if site.fabric == "infiniband" else ""
+    fabric = "--device /dev/infiniband --ulimit memlock=-1 " if site.fabric is Fabric.INFINIBAND else ""
     return (
         "First, on each host, next to your program, with the keys of this job in ./keys, owned by uid 1000:",
         f"  docker run -d --name job --network host --gpus all --shm-size 1g {fabric}"

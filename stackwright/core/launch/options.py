@@ -51,7 +51,6 @@ class Way(TypedDict, total=False):
     nodes: int
     per_node: int
     interface: str | None
-    fabric: Fabric
     hca: str | None
     ssh_port: int
     ssh_key: str | None
@@ -59,9 +58,9 @@ class Way(TypedDict, total=False):
     pyxis: bool
 
 
-def site(*, hosts_text: str | None = None, **way: Unpack[Way]) -> Site:
+def site(*, hosts_text: str | None = None, fabric: str = Fabric.TCP, **way: Unpack[Way]) -> Site:
     """Return the site that the options describe. Raise UsageError for the first one that is wrong."""
-    described = Site(**way)
+    described = Site(**way, fabric=Fabric(fabric))
     for option, value, notation, what, example in (
         ("--interface", described.interface, _INTERFACE, "a network interface", "--interface eth0"),
         ("--hca", described.hca, _HCA, "a device of InfiniBand with its port", "--hca mlx5_0:1"),
@@ -76,7 +75,7 @@ def site(*, hosts_text: str | None = None, **way: Unpack[Way]) -> Site:
     ):
         if value is not None and not notation.fullmatch(value):
             raise UsageError(f"{option}: {value!r} is not {what}", hint=f"write it as in {example}")
-    if described.hca and described.fabric != "infiniband":
+    if described.hca and described.fabric is not Fabric.INFINIBAND:
         raise UsageError("--hca is about InfiniBand", hint="add --fabric infiniband")
     if described.host_mpi and described.pyxis:
         raise UsageError("--host-mpi is about Apptainer, and --pyxis is another way", hint="leave one out")

@@ -6,14 +6,20 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from enum import StrEnum
+from typing import Any
 
 import yaml
 
-from stackwright.core.model.row import Mpi, Stack
+from stackwright.core.model.row import Mpi, MpiFlavour, Stack
 
-Fabric = Literal["tcp", "infiniband"]
-FABRICS: tuple[str, ...] = get_args(Fabric)
+
+class Fabric(StrEnum):
+    TCP = "tcp"
+    INFINIBAND = "infiniband"
+
+
+FABRICS = tuple(str(fabric) for fabric in Fabric)
 
 SSH_PORT = 2222
 """The default port of sshd-as-user."""
@@ -24,9 +30,9 @@ TRAIN = ("python", "train.py")
 
 def mpi_of(flavour: str, version: str) -> Mpi | None:
     """Return the MPI in a file or a label, or None where images have no such MPI."""
-    if flavour not in ("openmpi", "mpich") or not re.fullmatch(r"\d+(\.\d+)*", version, re.ASCII):
+    if flavour not in tuple(MpiFlavour) or not re.fullmatch(r"\d+(\.\d+)*", version, re.ASCII):
         return None
-    return Mpi(flavour="mpich" if flavour == "mpich" else "openmpi", version=version)
+    return Mpi.of(flavour, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +85,7 @@ class Site:
     nodes: int = 1
     per_node: int = 1
     interface: str | None = None
-    fabric: Fabric = "tcp"
+    fabric: Fabric = Fabric.TCP
     hca: str | None = None
     ssh_port: int = SSH_PORT
     ssh_key: str | None = None

@@ -7,11 +7,12 @@ pyxis, where srun itself makes the container.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from stackwright.core.launch.fabric import BIND_WHY, nccl, proofs, ucx, uses_ucx
 from stackwright.core.launch.mpirun import openmpi_transport
-from stackwright.core.launch.recipe import Batch, Option, Site, Target, Variable
+from stackwright.core.launch.recipe import Batch, Fabric, Option, Site, Target, Variable
+from stackwright.core.model.row import MpiFlavour
 
 HYBRID = "on a cluster with Slurm and Apptainer: the container's own MPI connects its ranks through srun"
 BOUND = (
@@ -20,7 +21,7 @@ BOUND = (
 )
 PYXIS = "on a cluster with Slurm, pyxis and enroot: srun makes the container, and no apptainer is needed"
 
-PMI = {"openmpi": "pmix", "mpich": "pmi2"}
+PMI: Mapping[str, str] = {MpiFlavour.OPENMPI: "pmix", MpiFlavour.MPICH: "pmi2"}
 """srun --mpi=…: run with Debian's Open MPI 5.0.7 and MPICH 4.2.1 against Slurm 24.11; PMI-2 starts Open MPI's
 ranks alone, and PMIx those of Debian's MPICH."""
 PMI_WHY = "how the ranks find each other: with another one each is rank 0 of 1, and nothing is said"
@@ -57,8 +58,8 @@ def _variables(target: Target, site: Site) -> Iterator[Variable]:
     """A cluster's own MPI is bound in for a fabric that only it knows, and is left to choose it."""
     yield from nccl(target, site)
     bound = site.host_mpi is not None
-    chooses = bound and site.fabric == "tcp"
-    if target.mpi.flavour == "openmpi":
+    chooses = bound and site.fabric is Fabric.TCP
+    if target.mpi.flavour is MpiFlavour.OPENMPI:
         for name, value, why in openmpi_transport(site, modern=target.mpi_major >= 5):
             if not (chooses and name in ("pml", "btl")):
                 yield Variable(f"OMPI_MCA_{name}", value, why)

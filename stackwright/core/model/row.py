@@ -6,10 +6,10 @@ GPU architectures are compute capabilities ("8.0").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 
 class Tier(StrEnum):
@@ -43,10 +43,39 @@ class Refused(StrEnum):
     UNLOCKED = "not locked"
 
 
+class MpiFlavour(StrEnum):
+    OPENMPI = "openmpi"
+    MPICH = "mpich"
+
+    @property
+    def package(self) -> str:
+        """Return the package of Debian's and Ubuntu's that has its mpirun."""
+        return "openmpi-bin" if self is MpiFlavour.OPENMPI else "mpich"
+
+
+class ProviderName(StrEnum):
+    """Where the base image comes from: a mirror of the distribution, or a registry with nvidia/cuda."""
+
+    DEBIAN = "debian"
+    NVIDIA = "nvidia"
+
+
+class Flavour(StrEnum):
+    """Whether an image keeps the CUDA toolkit."""
+
+    RUNTIME = "runtime"
+    DEVEL = "devel"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mpi:
-    flavour: Literal["openmpi", "mpich"]
+    flavour: MpiFlavour
     version: str
+
+    @classmethod
+    def of(cls, flavour: str, version: str) -> Mpi:
+        """Raise ValueError where the flavour is none."""
+        return cls(flavour=MpiFlavour(flavour), version=version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +87,7 @@ class Cell:
     """
 
     id: str
-    provider: Literal["debian", "nvidia"]
+    provider: ProviderName
     os: str
     python: str
     mpi: Mpi
@@ -68,7 +97,7 @@ class Cell:
     nccl: str | None = None
     gcc: str | None = None
     gpu_arch: tuple[str, ...] = ()
-    flavour: Literal["runtime", "devel"] = "runtime"
+    flavour: Flavour = Flavour.RUNTIME
     test_on_gpu: bool = False
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
@@ -95,11 +124,17 @@ class Cell:
 
 
 OWN_FIELDS = tuple(Cell.__dataclass_fields__)
+CLOSED: Mapping[str, Callable[[Any], Any]] = {"provider": ProviderName, "flavour": Flavour}
+"""Fields with a closed set of values; a matrix has them as strings."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _apart(values: Mapping[str, Any], components: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Fields of Cell; all other names are components."""
-    own = {name: value for name, value in values.items() if name in OWN_FIELDS}
+    own = {name: CLOSED.get(name, _as_it_is)(value) for name, value in values.items() if name in OWN_FIELDS}
     if len(own) < len(values):
         named = {**dict(components), **{name: value for name, value in values.items() if name not in own}}
         own["components"] = tuple(sorted((name, version) for name, version in named.items() if version))
@@ -165,7 +200,7 @@ class Stack:
     """
 
     id: str
-    provider: str
+    provider: ProviderName
     os: str
     base: Base
     python: str
@@ -179,7 +214,7 @@ class Stack:
     communication: tuple[tuple[str, str], ...]
     frameworks: tuple[tuple[str, str], ...]
     gpu_arch: tuple[str, ...]
-    flavour: str
+    flavour: Flavour
     test_on_gpu: bool
     patches: tuple[str, ...]
     lock: Lock

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stackwright.core.facts import distributions
-from stackwright.core.model.row import Stack
+from stackwright.core.model.row import Flavour, ProviderName, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 
 VENV = "/opt/stack"
@@ -25,8 +25,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What BuildKit and Apptainer take for $PATH where a base sets none, and what Ubuntu's image sets."""
 
 OF_BASE: Mapping[str, tuple[str, ...]] = {
-    "debian": (),
-    "nvidia": ("org.opencontainers.image.ref.name",),
+    ProviderName.DEBIAN: (),
+    ProviderName.NVIDIA: ("org.opencontainers.image.ref.name",),
 }
 """Labels that a provider's base brings, and that say nothing of the row (Ubuntu's image on Docker Hub)."""
 
@@ -62,7 +62,7 @@ def _last_step(stack: Stack) -> dict[str, str]:
 def _cuda(stack: Stack) -> str:
     """The compiler's folder on the PATH, where a toolkit was copied into a devel image as a whole."""
     provider = PROVIDERS[stack.provider]
-    if stack.flavour != "devel" or not provider.copies(stack):
+    if stack.flavour is not Flavour.DEVEL or not provider.copies(stack):
         return ""
     return ("/opt/cuda" if stack.lock.toolchain else provider.cuda_home) + "/bin:"
 

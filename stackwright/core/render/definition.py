@@ -9,11 +9,11 @@ from typing import Any
 from stackwright.core.checks.probes import words
 from stackwright.core.components.table import BY_NAME
 from stackwright.core.model.labels import PROVIDER, VERSION, version
-from stackwright.core.model.row import Recipe, Stack, Tier
+from stackwright.core.model.row import MpiFlavour, Recipe, Stack, Tier
 from stackwright.core.render.dockerfile import context, environment, labels, recipe, render, values
 from stackwright.core.render.sources import Sources
 
-MPI_TITLES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+MPI_TITLES = {MpiFlavour.OPENMPI: "Open MPI", MpiFlavour.MPICH: "MPICH"}
 NOT_IN_TEST = {Tier.COLLECTIVE: "ranks need more than a build gives them", Tier.GPU: "a build has no GPU"}
 
 

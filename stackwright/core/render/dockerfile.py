@@ -22,7 +22,7 @@ from stackwright.core.model.labels import (
     of_row,
     version,
 )
-from stackwright.core.model.row import Mpi, Recipe, Stack
+from stackwright.core.model.row import Mpi, MpiFlavour, Recipe, Stack
 from stackwright.core.render.configuration import require_cuda
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
@@ -31,8 +31,7 @@ from stackwright.core.resolve.lockfile import pins, toolchain_pins
 BAKE_FILE = "docker-bake.json"
 
 SSH_AND_INIT = ("openssh-client", "openssh-server", "tini")
-MPI_RUNTIME = {"openmpi": ("openmpi-bin",), "mpich": ("mpich",)}
-MPI_COMPILE = {"openmpi": ("libopenmpi-dev", "openmpi-bin"), "mpich": ("libmpich-dev", "mpich")}
+MPI_DEVELOPMENT = {MpiFlavour.OPENMPI: "libopenmpi-dev", MpiFlavour.MPICH: "libmpich-dev"}
 
 
 def declared(stack: Stack) -> dict[str, Any]:
@@ -232,7 +231,7 @@ def _packages(stack: Stack, known: distributions.Distribution) -> dict[str, tupl
     fabric = ("ibverbs-providers", "libibverbs1", known.package("librdmacm1"), "libucx0", "ucx-utils")
     stages = {
         "base": ("ca-certificates", python, f"{python}-venv"),
-        "toolchain": (*compiler, *MPI_COMPILE[mpi.flavour], *tools),
-        "runtime": (*compiler, *MPI_RUNTIME[mpi.flavour], *fabric, *SSH_AND_INIT),
+        "toolchain": (*compiler, MPI_DEVELOPMENT[mpi.flavour], mpi.flavour.package, *tools),
+        "runtime": (*compiler, mpi.flavour.package, *fabric, *SSH_AND_INIT),
     }
     return {stage: tuple(sorted(set(names) - set(known.lacks))) for stage, names in stages.items()}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stackwright.core.facts import distributions
 from stackwright.core.model import base_images
-from stackwright.core.model.row import Cell, Stack
+from stackwright.core.model.row import Cell, ProviderName, Stack
 from stackwright.core.rules.derived import cuda_of
 
 Images = tuple[tuple[str, str], ...]
@@ -92,7 +92,7 @@ def _nvidia_wanted(stack: Stack) -> Images:
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    "debian": Provider(
+    ProviderName.DEBIAN: Provider(
         nvcc="nvidia-cuda-toolkit",
         cuda_home="/usr",
         installs=("nvidia-cuda-toolkit",),
@@ -100,7 +100,7 @@ PROVIDERS: Mapping[str, Provider] = {
         images=_debian_images,
         wanted=_debian_wanted,
     ),
-    "nvidia": Provider(
+    ProviderName.NVIDIA: Provider(
         nvcc=NVCC,
         cuda_home="/usr/local/cuda",
         own_sources=True,

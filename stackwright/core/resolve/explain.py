@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from enum import StrEnum
 
 from stackwright.core.components.component import Advice
 from stackwright.core.components.table import ADVICE, versions
@@ -20,6 +20,12 @@ from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Rule, Said, fact_of, weigh
 from stackwright.core.rules.table import CELL_RULES
+
+
+class Feasibility(StrEnum):
+    CAN_WORK = "can work"
+    CANNOT_WORK = "cannot work"
+    NOT_KNOWN = "is not known to work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +60,10 @@ class Explanation:
         return None if self.cause else next(iter(self.said(Said.UNKNOWN)), None)
 
     @property
-    def verdict(self) -> Literal["can work", "cannot work", "is not known to work"]:
+    def verdict(self) -> Feasibility:
         if self.cause:
-            return "cannot work"
-        return "is not known to work" if self.unknown else "can work"
+            return Feasibility.CANNOT_WORK
+        return Feasibility.NOT_KNOWN if self.unknown else Feasibility.CAN_WORK
 
     def said(self, said: Said) -> tuple[Asked, ...]:
         return tuple(one for one in self.asked if one.said is said)

@@ -12,7 +12,7 @@ from stackwright.core.components.table import COMMUNICATION, COMPONENTS, FRAMEWO
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.gpu_code import Runs
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import Cell, Mpi, ProviderName
 from stackwright.core.resolve.search import Choices, Rules, Search
 from stackwright.core.rules import compilers
 from stackwright.core.rules.rule import CellRule, Said, weigh
@@ -141,7 +141,7 @@ def _compiles(cuda: str, arch: str) -> bool:
 
 
 CUDA_ARCH = next(rule for rule in compilers.RULES if rule.name == "cuda-arch")
-ANY_CUDA = Cell(id="any", provider="nvidia", os="", python="", mpi=Mpi(flavour="openmpi", version=""))
+ANY_CUDA = Cell(id="any", provider=ProviderName.NVIDIA, os="", python="", mpi=Mpi.of("openmpi", ""))
 
 
 def _releases(*groups: tuple[str, ...]) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def _releases(*groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 KNOWN: dict[str, tuple[str, ...]] = {
-    "provider": ("debian", "nvidia"),
+    "provider": tuple(ProviderName),
     "os": tuple(d.id for d in reversed(distributions.DISTRIBUTIONS)),
     "python": _releases(*((d.python, *d.pythons) for d in distributions.DISTRIBUTIONS)),
     "gcc": _releases(*(d.gcc for d in distributions.DISTRIBUTIONS)),

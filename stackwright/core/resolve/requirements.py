@@ -100,7 +100,7 @@ def request(cell: Cell) -> str:
 def distribution_packages(cell: Cell) -> tuple[str, ...]:
     """The distribution's packages whose versions are values of the row."""
     compiler = gcc_of(cell)
-    mpi = {"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]
+    mpi = cell.mpi.flavour.package
     names = ["libc6", mpi, f"python{cell.python}"]
     if compiler:
         names.append(f"gcc-{distributions.gcc_release(compiler)}")

@@ -122,7 +122,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         nccl=nccl,
         nccl_code=nccl_code(nccl),
         gcc=gcc,
-        mpi=replace(cell.mpi, version=distro[{"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour]]),
+        mpi=replace(cell.mpi, version=distro[cell.mpi.flavour.package]),
         communication=tuple(versions(cell, COMMUNICATION).items()),
         frameworks=frameworks,
         gpu_arch=cell.gpu_arch,

@@ -13,7 +13,7 @@ from stackwright.core.config.expand import excluded, text_of
 from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.matrix import Matrix
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import Cell, Mpi, MpiFlavour, ProviderName
 from stackwright.core.resolve.nearest import COST, KNOWN
 from stackwright.core.resolve.partial import Partial
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
@@ -93,11 +93,11 @@ ORDER = {field: place for place, field in enumerate(COST)}
 
 ANY = Cell(
     id="any",
-    provider="debian",
+    provider=ProviderName.DEBIAN,
     os="",
     python="",
     components=tuple((one.name, one.field.releases[-1]) for one in COMMUNICATION[:1]),
-    mpi=Mpi(flavour="openmpi", version=""),
+    mpi=Mpi(flavour=MpiFlavour.OPENMPI, version=""),
 )
 """What a cell has where no axis says otherwise."""
 
@@ -107,7 +107,7 @@ def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
     mpis = dict.fromkeys(
         Mpi(flavour=flavour, version=getattr(known, flavour))
         for known in distributions.DISTRIBUTIONS
-        for flavour in ("openmpi", "mpich")
+        for flavour in MpiFlavour
     )
     optional = {one.name for one in FRAMEWORKS}
     axes = [

@@ -9,7 +9,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import Provenance, read, weakest
 from stackwright.core.facts.wheels import INDEX
-from stackwright.core.model.row import Cell
+from stackwright.core.model.row import Cell, MpiFlavour, ProviderName
 from stackwright.core.rules.derived import CUDA, nvcc_in_wheels
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
 from stackwright.core.versions import covers
@@ -29,7 +29,7 @@ def _os(cell: Cell) -> Answer:
 
 def _nvidia_image(cell: Cell) -> Answer:
     made = distributions.nvidia_tags(cell.os)
-    if cell.provider != "nvidia" or not made:
+    if cell.provider is not ProviderName.NVIDIA or not made:
         return Said.SILENT
     tag = distributions.nvidia_tag(cell.os, cell.cuda) if cell.cuda else None
     unlisted = as_numbers(tag or cell.cuda or "0") > as_numbers(distributions.LISTED_TO)
@@ -71,7 +71,7 @@ def _gcc_os(cell: Cell) -> Answer:
 
 def _cuda_os(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
-    if cell.provider != "debian" or known is None or cell.cuda is None or known.cuda is None:
+    if cell.provider is not ProviderName.DEBIAN or known is None or cell.cuda is None or known.cuda is None:
         return Said.SILENT
     if covers(cell.cuda, known.cuda) or covers(known.cuda, cell.cuda) or nvcc_in_wheels(cell):
         return Said.FITS
@@ -84,7 +84,7 @@ def _mpi_os(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
     if known is None:
         return Said.SILENT
-    offered = {"openmpi": known.openmpi, "mpich": known.mpich}[cell.mpi.flavour]
+    offered = {MpiFlavour.OPENMPI: known.openmpi, MpiFlavour.MPICH: known.mpich}[cell.mpi.flavour]
     if covers(cell.mpi.version, offered) or covers(offered, cell.mpi.version):
         return Said.FITS
     return Clash(

@@ -6,7 +6,7 @@ import re
 
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
-from stackwright.core.model.row import Cell, Lock
+from stackwright.core.model.row import Cell, Lock, ProviderName
 from stackwright.core.versions import covers
 
 CUDA = ("provider", "os", "cuda")
@@ -16,7 +16,7 @@ GCC = (*CUDA, "gcc")
 
 def cuda_of(cell: Cell) -> str | None:
     """The CUDA compiler's release: as written, or the one that the distribution packages."""
-    if cell.cuda or cell.provider != "debian":
+    if cell.cuda or cell.provider is not ProviderName.DEBIAN:
         return cell.cuda
     known = distributions.distribution(cell.os)
     return known.cuda if known else None
@@ -25,7 +25,7 @@ def cuda_of(cell: Cell) -> str | None:
 def nvcc_in_wheels(cell: Cell) -> str | None:
     """The release of nvcc to take from the package index, where the distribution does not package it."""
     cuda, known = cuda_of(cell), distributions.distribution(cell.os)
-    if cell.provider != "debian" or cuda is None or known is None:
+    if cell.provider is not ProviderName.DEBIAN or cuda is None or known is None:
         return None
     release = ".".join(cuda.split(".")[:2])
     packaged = known.cuda is not None and covers(release, known.cuda)

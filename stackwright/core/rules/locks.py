@@ -51,7 +51,7 @@ def _base_declared(cell: Cell, lock: Lock) -> Clash | None:
     for field, declared, names in (
         ("gcc", cell.gcc, (gcc,)),
         ("cuda", cell.cuda, ("nvidia-cuda-nvcc", "nvidia-cuda-toolkit", "nvidia-cuda-image")),
-        ("mpi", cell.mpi.version, ({"openmpi": "openmpi-bin", "mpich": "mpich"}[cell.mpi.flavour],)),
+        ("mpi", cell.mpi.version, (cell.mpi.flavour.package,)),
     ):
         name = next((name for name in names if name in packages), None)
         if name is None or any(covers(declared, version) for version in _versions(packages[name])):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stackwright.core.errors import SiteError
 from stackwright.core.model import base_images
-from stackwright.core.model.row import Stack
+from stackwright.core.model.row import ProviderName, Stack
 from stackwright.core.resolve.bases import PROVIDERS, Images
 from stackwright.engines.bases.means import Means
 from stackwright.engines.docker import image_exists
@@ -20,7 +20,7 @@ PULL_SECONDS = 3600
 
 def ensure(stack: Stack, means: Means) -> Images:
     """SiteError where the engine lacks an image and reaches no registry that has it."""
-    provider, digests = PROVIDERS["nvidia"], dict(stack.base.images)
+    provider, digests = PROVIDERS[ProviderName.NVIDIA], dict(stack.base.images)
     for (_, name), (_, local) in zip(provider.images(stack), provider.wanted(stack), strict=True):
         if image_exists(means.docker, local):
             continue

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stackwright.core.model.row import Stack
+from stackwright.core.model.row import ProviderName, Stack
 from stackwright.core.resolve.bases import Images
 from stackwright.engines.bases import debian, nvidia
 from stackwright.engines.bases.means import Means
 
-ENSURE: Mapping[str, Callable[[Stack, Means], Images]] = {"debian": debian.ensure, "nvidia": nvidia.ensure}
+ENSURE: Mapping[str, Callable[[Stack, Means], Images]] = {
+    ProviderName.DEBIAN: debian.ensure, ProviderName.NVIDIA: nvidia.ensure,
+}  # fmt: skip
 """By provider. It brings the images that the lock means, or the nearest to them, into the engine."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
-from stackwright.core.model.row import Base, Cell, Package
+from stackwright.core.model.row import Base, Cell, Package, ProviderName
 from stackwright.core.model.site import Mirror
 from stackwright.core.resolve.bases import NVCC, nvidia_release
 from stackwright.host.upstream.mirror import read_suite
@@ -49,7 +49,7 @@ def _of_tables(ubuntu: distributions.Distribution, names: tuple[str, ...]) -> Ba
 
 
 STATE: Mapping[str, Callable[[Cell, tuple[str, ...], Mirror | None], Base]] = {
-    "debian": _debian,
-    "nvidia": _nvidia,
+    ProviderName.DEBIAN: _debian,
+    ProviderName.NVIDIA: _nvidia,
 }
 """By provider. It asks for the versions of some packages; the mirror is None where the site has none."""

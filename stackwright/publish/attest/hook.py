@@ -11,6 +11,7 @@ from stackwright.core.model.row import World
 from stackwright.core.model.site import Site
 from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
+from stackwright.engines.oci_tools import Name
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.probe import run
@@ -34,7 +35,7 @@ def before_tags(
 
     def attach_all(published: Image, row: Planned, record: Record) -> None:
         cosign, oras = (
-            oci_tools.find(name, runner, docker, mirror=site.mirror) for name in ("cosign", "oras")
+            oci_tools.find(name, runner, docker, mirror=site.mirror) for name in (Name.COSIGN, Name.ORAS)
         )
         facts = run.gather(project.folder(row.recipe) / "facts" / World.DOCKER)
         offline = replace(cosign, offline=True)

@@ -22,7 +22,7 @@ from faults.variants import Variant
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
-from stackwright.core.model.row import Base, Lock, Mpi, Package, Stack, Tier, Verdict
+from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack, Tier, Verdict
 from stackwright.core.model.site import Site
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.render.dockerfile import labels as rendered_labels
@@ -93,7 +93,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
     locked = tuple(Package(name=name, version=version) for name, (version, _) in PYTHON_PACKAGES.items())
     return Stack(
         id="faults",
-        provider="debian",
+        provider=ProviderName.DEBIAN,
         os="debian-13",
         base=state,
         python=upstream(installed[python]),
@@ -103,11 +103,11 @@ def stack_of(docker: Docker, base: str) -> Stack:
         nccl="2.21.5",
         nccl_code=22105,
         gcc=upstream(installed[gcc]),
-        mpi=Mpi(flavour="openmpi", version="5.0.7"),
+        mpi=Mpi.of("openmpi", "5.0.7"),
         communication=(("horovod", HOROVOD[0]),),
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
-        flavour="runtime",
+        flavour=Flavour.RUNTIME,
         test_on_gpu=False,
         patches=("cxx17.patch",),
         lock=Lock(row="faults", request="", base=state, packages=locked, text="", sha256="0" * 64),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, take
 from stackwright.core.facts import distributions
 from stackwright.core.launch.fit import image as images
-from stackwright.core.model.row import Stack, Tier
+from stackwright.core.model.row import MpiFlavour, Stack, Tier
 
 INFINIBAND = "libuct_ib.so.0"
 """UCX's module for verbs."""
@@ -44,7 +44,7 @@ def ucx(stack: Stack, facts: Facts) -> Finding:
 
 
 def pmix(stack: Stack, facts: Facts) -> Finding:
-    if stack.mpi.flavour != "openmpi":
+    if stack.mpi.flavour is not MpiFlavour.OPENMPI:
         return finding((), f"{stack.mpi.flavour} has its own PMI")
     return finding(_broken({"libpmix.so.2": take(facts, "fabric", "pmix")}), "libpmix.so.2")
 
@@ -53,7 +53,7 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
     """Open MPI has a component for UCX, MPICH is built on it. Without UCX in the distribution: neither."""
     if "libucx0" in distributions.known(stack.os).lacks:
         return finding((), f"{stack.os} has no UCX")
-    if stack.mpi.flavour == "openmpi":
+    if stack.mpi.flavour is MpiFlavour.OPENMPI:
         has = take(facts, "fabric", "pml")
         said = "nothing" if has is None else listed(has, 10)
         right = "ucx" in (has or ())

@@ -24,11 +24,11 @@ from stackwright.core.components.table import (
     imported,
     of,
 )
-from stackwright.core.model.row import Stack, Tier
+from stackwright.core.model.row import Flavour, MpiFlavour, Stack, Tier
 
 DRIVER = "libcuda.so.1"
 """Not in an image: the driver's own is given to the container when it starts."""
-MPI_LIBRARY = {"openmpi": "libmpi", "mpich": "libmpich"}
+MPI_LIBRARY = {MpiFlavour.OPENMPI: "libmpi", MpiFlavour.MPICH: "libmpich"}
 HAND_ON_CUDA = tuple(one.hands_on_cuda for one in FRAMEWORKS if one.hands_on_cuda)
 VENV = "/opt/stack"
 OF_DISTRIBUTION = "/usr/lib/"
@@ -184,7 +184,7 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
 
 def leftover(stack: Stack, facts: Facts) -> Finding:
     """A second copy that nothing loads yet; one that is loaded is the business of the checks above."""
-    if stack.flavour == "devel":
+    if stack.flavour is Flavour.DEVEL:
         return finding((), "a devel image ships the toolkit")
     used = {path for name in imported(stack) for paths in _maps(facts, name).values() for path in paths}
     extra = [path for path in take(facts, "files", "cuda_libraries") if path not in used]

@@ -23,7 +23,7 @@ from stackwright.core.components.table import COMPILERS, LAUNCHERS
 from stackwright.core.facts import distributions
 from stackwright.core.launch.fit import image as images
 from stackwright.core.model.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
-from stackwright.core.model.row import Stack, Tier
+from stackwright.core.model.row import Flavour, Stack, Tier
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.versions import upstream
 
@@ -167,7 +167,7 @@ def compiler(stack: Stack, facts: Facts) -> Finding:
 
 def nvcc(stack: Stack, facts: Facts) -> Finding:
     paths = take(facts, "files", "nvcc")
-    if stack.flavour == "runtime":
+    if stack.flavour is Flavour.RUNTIME:
         return finding(f"{path} is in a runtime image" for path in paths)
     release = take(facts, "system", "nvcc")
     return same("nvcc", stack.cuda, release)

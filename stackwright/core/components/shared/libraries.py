@@ -18,7 +18,7 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.facts.releases import LIBRARIES, RELEASES, RELEASES_READ
 from stackwright.core.facts.wheels import INDEX, Wheels
-from stackwright.core.model.row import Cell
+from stackwright.core.model.row import Cell, ProviderName
 from stackwright.core.rules.derived import CUDA, cuda_of
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
 from stackwright.core.versions import covers
@@ -142,7 +142,7 @@ def _exact_gcc(cell: Cell) -> Answer:
 
 
 def _exact_cuda(cell: Cell) -> Answer:
-    if cell.cuda is None or cell.provider != "debian":
+    if cell.cuda is None or cell.provider is not ProviderName.DEBIAN:
         return Said.SILENT
     release = ".".join(cell.cuda.split(".")[:2])
     if release == cell.cuda:

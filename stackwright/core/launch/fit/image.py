@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stackwright.core.facts import distributions
-from stackwright.core.model.row import Mpi, Stack
+from stackwright.core.model.row import Mpi, MpiFlavour, Stack
 
 BELOW: dict[str, tuple[str, str, str]] = {
     "debian-11": ("4.0.0", "1.10.0", "1.11.0"),
@@ -15,7 +15,7 @@ BELOW: dict[str, tuple[str, str, str]] = {
 """PMIx, UCX and libfabric of a release: libpmix2, libucx0 and libfabric1 in its package index. A release that
 is not here has ones that were not read."""
 
-LIBRARY = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
+LIBRARY = {MpiFlavour.OPENMPI: "libmpi.so.40", MpiFlavour.MPICH: "libmpich.so.12"}
 """Open MPI 4 and 5 have the same name; MPICH's is Debian's name for the library of MPICH's ABI."""
 
 
@@ -64,7 +64,7 @@ def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
 
 def of(stack: Stack) -> Image:
     pmix, ucx, libfabric = BELOW.get(stack.os, ("", "", ""))
-    if stack.mpi.flavour == "mpich":
+    if stack.mpi.flavour is MpiFlavour.MPICH:
         pmix = libfabric = ""
     glibc = next((one.glibc for one in distributions.DISTRIBUTIONS if one.id == stack.os), "")
     return Image(

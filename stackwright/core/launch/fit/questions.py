@@ -8,16 +8,25 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
 
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.launch.fit.image import Image
 from stackwright.core.launch.fit.readers import PATIENCE, Port, Seen
 from stackwright.core.launch.slurm import PMI
+from stackwright.core.model.row import MpiFlavour
 
-Outcome = Literal["works", "falls back to TCP", "doubtful", "fails", "not found"]
-WORST_FIRST: tuple[Outcome, ...] = ("fails", "doubtful", "falls back to TCP", "not found", "works")
+
+class Outcome(StrEnum):
+    """The worst one first."""
+
+    FAILS = "fails"
+    DOUBTFUL = "doubtful"
+    FALLS_BACK = "falls back to TCP"
+    NOT_FOUND = "not found"
+    WORKS = "works"
+
 
 PMIX_ACROSS_VERSIONS = 3
 """PMIx client and server talk across versions since 1.2.5, 2.0.3, 2.1.1 and 3.0.0, and srun tells the first
@@ -50,15 +59,21 @@ def start(image: Image, seen: Seen) -> Answer:
     about, wanted = "srun", PMI[image.mpi.flavour]
     if seen.pmi is None:
         if wrong := seen.pmi_error or _hung(seen, "srun"):
-            return Answer(about=about, outcome="fails", why=wrong, todo="a node where srun works")
+            return Answer(about=about, outcome=Outcome.FAILS, why=wrong, todo="a node where srun works")
         todo = "on nodes that you reach by ssh: launch --mpirun; else the cluster's own scheduler"
         why = "no srun here: no Slurm, or not its login node"
-        return Answer(about=about, outcome="not found", why=why, todo=todo)
+        return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
     found = _plugin(image, seen, about, wanted)
-    if found.outcome == "works" and image.mpi.flavour == "openmpi" and seen.slurm in SLURM_TO_AVOID:
+    if (
+        found.outcome is Outcome.WORKS
+        and image.mpi.flavour is MpiFlavour.OPENMPI
+        and seen.slurm in SLURM_TO_AVOID
+    ):
         why = f"the authors of Open MPI advise against Slurm {seen.slurm}"
         source = "Open MPI, docs/launching-apps/slurm.rst"
-        return Answer(about=about, outcome="doubtful", why=why, todo="ask for a later Slurm", source=source)
+        return Answer(
+            about=about, outcome=Outcome.DOUBTFUL, why=why, todo="ask for a later Slurm", source=source
+        )
     return found
 
 
@@ -71,18 +86,20 @@ def _plugin(image: Image, seen: Seen, about: str, wanted: str) -> Answer:
     has = ", ".join(seen.pmi) or "none"
     if wanted not in seen.pmi:
         why = f"{image.mpi.flavour} needs --mpi={wanted}, and srun has {has}: each rank would be rank 0 of 1"
-        return Answer(about=about, outcome="fails", why=why, todo=_without_pmi(image, seen))
+        return Answer(about=about, outcome=Outcome.FAILS, why=why, todo=_without_pmi(image, seen))
     if wanted == "pmix" and seen.pmi_error:
         return Answer(
-            about=about, outcome="fails", why=seen.pmi_error, todo="ask for the library on the nodes"
+            about=about, outcome=Outcome.FAILS, why=seen.pmi_error, todo="ask for the library on the nodes"
         )
     line = f"launch {image.row} --slurm"
     if wanted == "pmix" and seen.pmix and max(seen.pmix) < PMIX_ACROSS_VERSIONS:
         why = f"Slurm's PMIx {max(seen.pmix)} may be too old for PMIx {image.pmix or 'of the image'}"
         todo = f"{line}: its script proves the world before the training"
-        return Answer(about=about, outcome="doubtful", why=why, todo=todo, source="PMIx Cross Version Matrix")
+        return Answer(
+            about=about, outcome=Outcome.DOUBTFUL, why=why, todo=todo, source="PMIx Cross Version Matrix"
+        )
     version = f" (PMIx {', '.join(map(str, seen.pmix))})" if wanted == "pmix" and seen.pmix else ""
-    return Answer(about=about, outcome="works", why=f"srun has --mpi={wanted}{version}", todo=line)
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"srun has --mpi={wanted}{version}", todo=line)
 
 
 def _without_pmi(image: Image, seen: Seen) -> str:
@@ -97,21 +114,23 @@ def container(image: Image, seen: Seen) -> Answer:
         if seen.pyxis:
             todo = f"launch {image.row} --slurm --pyxis"
             return Answer(
-                about=about, outcome="works", why="srun has pyxis, and there is no Apptainer", todo=todo
+                about=about, outcome=Outcome.WORKS, why="srun has pyxis, and there is no Apptainer", todo=todo
             )
         why = "neither apptainer nor singularity nor pyxis here"
-        return Answer(about=about, outcome="not found", why=why, todo="module avail apptainer singularity")
+        return Answer(
+            about=about, outcome=Outcome.NOT_FOUND, why=why, todo="module avail apptainer singularity"
+        )
     name, version = seen.runtime
     if seen.kernel and as_numbers(seen.kernel.split("-")[0])[:2] < ZSTD_SINCE:
         why = f"Linux {seen.kernel} cannot mount a SIF that is compressed with zstd"
         todo = "unpack it: apptainer build --sandbox FOLDER FILE.sif"
         source = "Linux commit 87bf54bb43dd"
-        return Answer(about=about, outcome="doubtful", why=why, todo=todo, source=source)
+        return Answer(about=about, outcome=Outcome.DOUBTFUL, why=why, todo=todo, source=source)
     if as_numbers(version)[0] < 3 and name.startswith("singularity"):
         return Answer(
-            about=about, outcome="fails", why=f"{name} {version} knows no SIF", todo="ask for Apptainer"
+            about=about, outcome=Outcome.FAILS, why=f"{name} {version} knows no SIF", todo="ask for Apptainer"
         )
-    return Answer(about=about, outcome="works", why=f"{name} {version}")
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"{name} {version}")
 
 
 def own_mpi(image: Image, seen: Seen) -> Answer:
@@ -120,23 +139,23 @@ def own_mpi(image: Image, seen: Seen) -> Answer:
     without = "start by srun, without --host-mpi"
     if seen.mpi is None and seen.other_mpi:
         why = f"mpirun here says {seen.other_mpi!r}, which is no MPI whose ABI is known"
-        return Answer(about=about, outcome="doubtful", why=why, todo=without)
+        return Answer(about=about, outcome=Outcome.DOUBTFUL, why=why, todo=without)
     if seen.mpi is None:
         why, todo = _hung(seen, "mpirun") or "no mpirun here", "module load it, and ask again"
-        return Answer(about=about, outcome="not found", why=why, todo=todo)
+        return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
     flavour, version = seen.mpi
     named = f"{flavour} {version} here, {image.mpi.flavour} {image.mpi.version} in the image"
     if refusal := _other_abi(image, flavour, version) or _later_glibc(image, seen):
-        return Answer(about=about, outcome="fails", why=f"{named}: {refusal}", todo=without)
+        return Answer(about=about, outcome=Outcome.FAILS, why=f"{named}: {refusal}", todo=without)
     if doubt := _doubt(image, seen, flavour, version):
         return Answer(
-            about=about, outcome="doubtful", why=f"{named}: {doubt[0]}", todo=without, source=doubt[1]
+            about=about, outcome=Outcome.DOUBTFUL, why=f"{named}: {doubt[0]}", todo=without, source=doubt[1]
         )
     todo = f"launch {image.row} --slurm --host-mpi {shlex.quote(seen.prefix or 'FOLDER')}"
     if seen.pml and not {"ucx", "cm"} & set(seen.pml):
         why = f"{named}: the same ABI, but built without UCX and libfabric"
-        return Answer(about=about, outcome="falls back to TCP", why=why, todo=without)
-    return Answer(about=about, outcome="works", why=f"{named}: the same ABI", todo=todo)
+        return Answer(about=about, outcome=Outcome.FALLS_BACK, why=why, todo=without)
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"{named}: the same ABI", todo=todo)
 
 
 def _other_abi(image: Image, flavour: str, version: str) -> str:
@@ -170,16 +189,16 @@ def fabric(image: Image, seen: Seen) -> Answer:
     about, todo = "fabric", "ask on a compute node: srun ibv_devinfo"
     if seen.ports is None:
         why = _hung(seen, "ibv_devinfo") or "no ibv_devinfo here; a login node may have none"
-        return Answer(about=about, outcome="not found", why=why, todo=todo)
+        return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
     other = next((name for port in seen.ports if (name := _other_fabric(port))), None)
     if other:
         why = f"{other} is not driven by the image's UCX and NCCL: they take TCP"
         todo = "the cluster's own MPI bound in (--host-mpi), and NCCL's plugin for it"
-        return Answer(about=about, outcome="falls back to TCP", why=why, todo=todo)
+        return Answer(about=about, outcome=Outcome.FALLS_BACK, why=why, todo=todo)
     active = tuple(port for port in seen.ports if port.active)
     if not active:
         why = "no port is active" if seen.ports else "no device for RDMA"
-        return Answer(about=about, outcome="falls back to TCP", why=f"{why} on this node", todo=todo)
+        return Answer(about=about, outcome=Outcome.FALLS_BACK, why=f"{why} on this node", todo=todo)
     infiniband = tuple(port for port in active if port.link == "InfiniBand")
     port, *others = infiniband or active
     kind = "InfiniBand" if infiniband else "RoCE"
@@ -187,7 +206,7 @@ def fabric(image: Image, seen: Seen) -> Answer:
     why = f"{kind} on {port.device}, port {port.number}{more}, by libibverbs and UCX {image.ucx}".rstrip()
     alone = f" --hca {port.device}:{port.number}" if not others and len(active) > 1 else ""
     todo = f"launch … --fabric infiniband{alone}: fails where TCP would be taken"
-    return Answer(about=about, outcome="works", why=why, todo=todo)
+    return Answer(about=about, outcome=Outcome.WORKS, why=why, todo=todo)
 
 
 def _other_fabric(port: Port) -> str | None:
@@ -198,18 +217,20 @@ def driver(image: Image, seen: Seen) -> Answer:
     about, todo = "driver", "ask on a compute node: srun --gpus=1 nvidia-smi"
     if seen.driver is None:
         why = _hung(seen, "nvidia-smi") or "no answer of nvidia-smi here; a login node may have no GPU"
-        return Answer(about=about, outcome="not found", why=why, todo=todo)
+        return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
     major = image.cuda.split(".")[0]
     least = dict(distributions.DRIVER_FLOOR).get(major)
     if least is None:
-        return Answer(about=about, outcome="doubtful", why=f"no lowest driver is known for CUDA {major}")
+        return Answer(
+            about=about, outcome=Outcome.DOUBTFUL, why=f"no lowest driver is known for CUDA {major}"
+        )
     if as_numbers(seen.driver)[0] < least:
         why = f"CUDA {image.cuda} needs a driver of release {least} or later, and this is {seen.driver}"
         todo = "a row of an earlier CUDA, or a later driver"
         return Answer(
-            about=about, outcome="fails", why=why, todo=todo, source=distributions.NVIDIA_COMPAT.source
+            about=about, outcome=Outcome.FAILS, why=why, todo=todo, source=distributions.NVIDIA_COMPAT.source
         )
-    return Answer(about=about, outcome="works", why=f"driver {seen.driver}, CUDA {image.cuda}")
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"driver {seen.driver}, CUDA {image.cuda}")
 
 
 def device(image: Image, seen: Seen) -> Answer:
@@ -217,7 +238,9 @@ def device(image: Image, seen: Seen) -> Answer:
     about = "GPU"
     if not seen.capabilities:
         return Answer(
-            about=about, outcome="not found", why="nvidia-smi does not say which capability the GPUs have"
+            about=about,
+            outcome=Outcome.NOT_FOUND,
+            why="nvidia-smi does not say which capability the GPUs have",
         )
     built = [as_numbers(arch) for arch in image.gpu_arch]
     for capability in seen.capabilities:
@@ -225,9 +248,9 @@ def device(image: Image, seen: Seen) -> Answer:
         if built and not any(one[0] == major and one[1] <= minor for one in built):
             why = f"the row's kernels ({', '.join(image.gpu_arch)}) do not run on capability {capability}"
             return Answer(
-                about=about, outcome="fails", why=why, todo=f"gpu_arch: [{capability}] in the matrix"
+                about=about, outcome=Outcome.FAILS, why=why, todo=f"gpu_arch: [{capability}] in the matrix"
             )
-    return Answer(about=about, outcome="works", why=f"capability {', '.join(seen.capabilities)}")
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"capability {', '.join(seen.capabilities)}")
 
 
 QUESTIONS: tuple[Callable[[Image, Seen], Answer], ...] = (start, container, driver, device, fabric, own_mpi)
@@ -248,12 +271,12 @@ class Judged:
 
     @property
     def fits(self) -> bool:
-        return not any(answer.outcome == "fails" for answer in self.needed)
+        return not any(answer.outcome is Outcome.FAILS for answer in self.needed)
 
     @property
     def verdict(self) -> str:
         """Return the answer as text, with its reason."""
-        told = sum(answer.outcome != "not found" for answer in self.needed)
+        told = sum(answer.outcome is not Outcome.NOT_FOUND for answer in self.needed)
         if not self.fits:
             return f"no row fits; {self.image.row} is the nearest"
         if told == 0:
@@ -269,5 +292,5 @@ def judge(images: Iterable[Image], seen: Seen) -> tuple[Judged, ...]:
 
 
 def _order(one: Judged) -> tuple[object, ...]:
-    counts = tuple(sum(answer.outcome == outcome for answer in one.needed) for outcome in WORST_FIRST)
+    counts = tuple(sum(answer.outcome == outcome for answer in one.needed) for outcome in Outcome)
     return (not one.fits, *counts[:-1], tuple(-part for part in as_numbers(one.image.cuda)), one.image.row)
