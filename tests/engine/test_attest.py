@@ -210,6 +210,7 @@ def test_a_registry_whose_files_were_changed_is_refused(
         registry.copy(done.reference, tmp_path / "mended")
 
 
+@pytest.mark.long
 def test_a_registry_that_is_away_for_a_while_is_waited_for(
     the_site: TheSite, published: Published, tmp_path: Path
 ) -> None:

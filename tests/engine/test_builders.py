@@ -104,6 +104,7 @@ def test_a_row_is_built_there_and_is_in_the_engine_here(
         engine.remove(docker, built.reference)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_builders")
 def test_a_run_takes_the_builder_that_the_site_names(
     remote: tuple[OwnEngine, str], docker: Docker, runner: Runner, tmp_path: Path
@@ -124,6 +125,7 @@ def test_a_run_takes_the_builder_that_the_site_names(
         engine.remove(docker, job.reference)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_builders")
 def test_where_none_answers_each_is_told_with_what_it_said(docker: Docker, runner: Runner) -> None:
     made(docker, runner, "gone", "tcp://127.0.0.1:9")

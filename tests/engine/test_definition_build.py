@@ -239,6 +239,7 @@ def test_files_belong_to_root_and_others_cannot_write_them(sif: Path, docker: Do
     assert [line for line in lines if line[0][0] != "l" and "w" in line[0][5] + line[0][8]] == []
 
 
+@pytest.mark.nightly
 def test_a_fault_fails_the_build_and_the_old_file_stays(build: Build, tmp_path: Path) -> None:
     target = tmp_path / "x.sif"
     target.write_text("the one of yesterday")
@@ -250,10 +251,13 @@ def test_a_fault_fails_the_build_and_the_old_file_stays(build: Build, tmp_path: 
 
 
 def test_a_compile_that_fails_ends_it_with_its_last_words(build: Build, tmp_path: Path) -> None:
+    target = tmp_path / "x.sif"
+    target.write_text("the one of yesterday")
     with pytest.raises(BuildError, match=r"^[^\n]*last words") as caught:
-        build(tmp_path / "x.sif", cut_down.SMALL.with_file(SCRIPT, b"echo last words; exit 7\n"))
+        build(target, cut_down.SMALL.with_file(SCRIPT, b"echo last words; exit 7\n"))
     assert caught.value.failure and caught.value.failure.log == tmp_path / "x.log"
-    assert [path.name for path in tmp_path.iterdir()] == ["x.log"]
+    assert target.read_text() == "the one of yesterday"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.log", "x.sif"]
 
 
 def test_too_little_disk_is_said_before_anything_is_done(
@@ -301,6 +305,7 @@ def test_an_archive_of_one_layer_is_read_by_docker(
     engine.remove(docker, name)
 
 
+@pytest.mark.nightly
 def test_without_an_engine_the_base_comes_from_the_mirror(
     tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
 ) -> None:

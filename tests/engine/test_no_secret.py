@@ -205,7 +205,7 @@ def test_all_that_it_leaves_was_looked_into(night: Night, begins: str, holds: by
     ("then", "place", "secret"),
     [
         ("cp /etc/pip.conf /toolchain", "registry/", "token of the index"),
-        ("cp /run/secrets/ca /toolchain", "registry/", "authority"),
+        pytest.param("cp /run/secrets/ca /toolchain", "registry/", "authority", marks=pytest.mark.nightly),
         # In an address it would be redacted; alone it has no shape that tells it.
         ("tr :@ '  ' < /etc/pip.conf", f"out/{ROW}/", "token of the index"),
     ],

@@ -24,7 +24,7 @@ from stackwright.publish.registry.client import Access
 pytestmark = pytest.mark.engine
 
 
-AWAY = float(os.environ.get("STACKWRIGHT_TEST_AWAY", "3"))
+AWAY = (3, pytest.param(60, marks=pytest.mark.nightly))
 """Seconds that the registry is away in the middle of a push."""
 
 # -- the registry ----------------------------------------------------------------------------------
@@ -49,13 +49,13 @@ def away_in_the_middle(server: RegistryServer, seconds: float) -> Iterator[threa
     thread.join()
 
 
-@pytest.mark.away
+@pytest.mark.parametrize("seconds", AWAY)
 def test_a_registry_that_is_killed_and_comes_back(
-    rows: Rows, server: RegistryServer, said: list[str]
+    seconds: int, rows: Rows, server: RegistryServer, said: list[str]
 ) -> None:
     row = rows.row("one", kilobytes=64 * 1024)
-    to = replace(access(server), patience=AWAY + 60)
-    with away_in_the_middle(server, AWAY) as killed:
+    to = replace(access(server), patience=seconds + 60)
+    with away_in_the_middle(server, seconds) as killed:
         (published,) = publish_rows(publisher(rows, to, said), [row])
     assert killed.is_set()
     assert sum("again in" in line for line in said) >= 2, said

@@ -243,6 +243,7 @@ def test_what_oras_says_is_told_apart(
     assert cause(server.address) == "the registry does not take the login"
 
 
+@pytest.mark.long
 def test_oras_waits_for_a_proxy_as_well(
     plain: RegistryServer, docker: Docker, runner: Runner, said: list[str]
 ) -> None:
