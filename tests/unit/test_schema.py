@@ -65,7 +65,6 @@ def test_rows_axes_and_cells_have_the_same_fields_in_the_same_words() -> None:
     for name in ("provider", "flavour"):
         assert get_args(fields[name]) == tuple(get_type_hints(Cell)[name])
     assert get_args(get_type_hints(schema.MpiFields)["flavour"]) == tuple(MpiFlavour)
-    assert get_type_hints(schema.MpiFields)["flavour"] == get_type_hints(Mpi)["flavour"]
 
 
 def test_null_is_for_the_fields_that_a_cell_may_lack() -> None:
