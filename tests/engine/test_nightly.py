@@ -217,6 +217,7 @@ def test_a_registry_that_refuses_leaves_the_build_done_and_is_tried_again(
     assert standing(registry) == keys_of(second)
 
 
+@pytest.mark.long
 def test_a_row_that_went_back_to_what_it_was_is_published_again_and_not_built(
     root: Path, upstream: UpstreamServer, registry: RegistryServer
 ) -> None:
@@ -233,6 +234,7 @@ def test_a_row_that_went_back_to_what_it_was_is_published_again_and_not_built(
     assert [row.state for row in work(root, registry.address).rows] == [State.UNCHANGED] * 3
 
 
+@pytest.mark.long
 def test_what_is_built_and_not_published_is_made_again_where_its_image_is_gone(
     root: Path, upstream: UpstreamServer, registry: RegistryServer, docker: Docker
 ) -> None:
@@ -288,6 +290,7 @@ def killed(root: Path, address: str, *, after: float) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_a_mixed_set_would_be_seen(root: Path, upstream: UpstreamServer, registry: RegistryServer) -> None:
     """A night over one row alone makes one: what the test below looks for can be found."""
     work(root, registry.address)
