@@ -24,11 +24,11 @@ from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support" / "samples"))
 
+from quiet_nights import ROWS, generated, proven
 from rich.console import Console
 from rows import ROOT
-from test_nightly_unchanged import ROWS, generated, proven
 
 from stackwright.core.model.night import State
 from stackwright.core.model.row import Lock

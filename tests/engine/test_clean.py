@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import report_samples
+from command import call
 from own_engine import TINY, OwnEngine, own_engine
-from test_cli import call
 
 from stackwright.build import clean
 from stackwright.build.solve import build

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import small_project
-from test_cli import call
+from command import call
 from upstream_server import UpstreamServer
 
 from stackwright.core.resolve import lockfile

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 import pytest
-from test_golden import ROWS, SOURCES
+from shipped_rows import ROWS, SOURCES
 
 from stackwright.core.model.labels import PROVIDER
 from stackwright.core.render import configuration, definition, dockerfile

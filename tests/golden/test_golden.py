@@ -5,19 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from shipped_rows import NVIDIA, PLAN, PROJECTS, ROWS, SOURCES
 
 from stackwright.core.render import definition, dockerfile
-from stackwright.host.project import Planned, Project, cells, plan, sources
+from stackwright.host.project import Planned, cells, plan
 
-ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent
-PROJECTS = [
-    Project(root=ROOT, matrix=ROOT / name, out=ROOT / "out") for name in ("matrix.yaml", "matrix.nvidia.yaml")
-]
-PLAN, NVIDIA = PLANS = [plan(project, cells(project)) for project in PROJECTS]
-ROWS = (*PLAN.rows, *NVIDIA.rows)
-SOURCES = {row.stack.id: sources(project) for project, found in zip(PROJECTS, PLANS, strict=True)
-           for row in found.rows}  # fmt: skip
 
 # The lock and the scripts stand in the tree already; the rest of a context is made by render alone.
 KEPT = ("Dockerfile", "row.json")

@@ -8,8 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from cluster import JOB, SIFS, USER, Cluster
-from test_slurm import PROJECT, TRAP
+from cluster import JOB, PROJECT, SIFS, TRAP, USER, Cluster
 
 from bench.nodes import DRIVER, LEND_DRIVER, SHARED_CORES
 from stackwright.core.checks.tables import collective

@@ -10,26 +10,24 @@ from typing import Any
 
 import cluster as clusters
 import pytest
-from cluster import JOB, OUT, ROOT, Cluster
+from cluster import JOB, PROJECT, TRAP, Cluster
 
 from stackwright.core.launch import launchers
 from stackwright.core.launch.slurm import PMI
 from stackwright.core.model.row import Mpi
 from stackwright.engines.docker import Docker
 from stackwright.host import login_node as doctor
-from stackwright.host.project import Project, cells, plan
+from stackwright.host.project import cells, plan
 from stackwright.host.runner import Completed, Runner
 
 pytest_plugins = ("slurm_fixtures",)
 pytestmark = pytest.mark.engine
 
-PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=OUT)
 VERSIONS = {"openmpi": "5.0.7", "mpich": "4.2.1"}
 FLOATS = 1_000_000
 """Enough for the way that large messages take: it differs from that of small ones."""
 SUM = ("python3", f"{JOB}/allreduce.py", str(FLOATS))
 FELL_BACK = "fell back to TCP: the site says infiniband, and MPI reaches other nodes"
-TRAP = "singleton trap: 2 ranks were started, and"
 
 
 @pytest.fixture(scope="session", params=tuple(clusters.MPI_IMAGES))
@@ -44,7 +42,7 @@ def sif(flavour: str, runner: Runner, docker: Docker, cluster: Cluster) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def program(cluster: Cluster) -> None:
-    shutil.copy(Path(__file__).parent / "allreduce.py", cluster.folder)
+    shutil.copy(Path(clusters.__file__).with_name("allreduce.py"), cluster.folder)
 
 
 def recipe(flavour: str, sif: Path, command: tuple[str, ...] = SUM, **site: Any) -> str:

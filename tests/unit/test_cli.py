@@ -8,16 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from command import call
 from rows import ROOT
 
 from stackwright.cli import main
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as leaving:
-        main.main(list(arguments))
-    captured = capsys.readouterr()
-    return int(leaving.value.code or 0), captured.out, captured.err
 
 
 @pytest.fixture

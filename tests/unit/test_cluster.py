@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from cluster_outputs import IBV, LDD, MPIRUN, NVIDIA, OMPI_INFO, PMI, RUNTIME, SLURM, UNKNOWN_FIELD
+from command import call
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from rows import ROOT, stack
-from test_cli import call
 
 from stackwright.cli import tables
 from stackwright.core.launch.fit import image as images

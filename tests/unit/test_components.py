@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from test_house import PACKAGE, ROOT
+from rows import ROOT
 
 from stackwright.core.components.table import COMPONENTS
 
+PACKAGE = "stackwright"
 COMPONENTS_FOLDER = f"{PACKAGE}/core/components/"
 NAMED = re.compile("|".join(sorted({word for one in COMPONENTS for word in (one.name, one.title)})), re.I)
 ROW = re.compile(r"\bcuda12-torch\b")

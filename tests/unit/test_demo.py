@@ -1,4 +1,4 @@
-"""A communication layer is added by one file and one probe (tests/unit/demo), and shows up everywhere."""
+"""A communication layer is added by one file and one probe (samples/demo), and shows up everywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rows import ROOT
 from stackwright.core.components import more
 from stackwright.core.errors import UsageError
 
-PROGRAM = ROOT / "tests" / "unit" / "demo" / "added.py"
+PROGRAM = ROOT / "tests" / "support" / "samples" / "demo" / "added.py"
 
 
 def added(*words: str | Path) -> Any:

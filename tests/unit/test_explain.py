@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from command import call
 from rows import CELL, LOCK, ROOT
-from test_cli import call
 
 from stackwright.core.config.setting import Question, question
 from stackwright.core.errors import UsageError

@@ -10,7 +10,7 @@ from typing import Any
 
 import fabric_logs as logs
 import pytest
-from test_launch import TARGETS
+from launch_targets import TARGETS
 
 from stackwright.core.launch import launchers
 from stackwright.core.launch.carried import nccl_route, world

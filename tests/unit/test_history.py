@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import call
 from report_samples import broken, built
 from rows import ROOT
-from test_cli import call
 
 from stackwright.core.errors import RecordError
 from stackwright.core.model.night import Input, Kind, Margins, Morning, Pushed, RowNight, State

@@ -220,3 +220,11 @@ def test_a_large_function_is_found() -> None:
         f"a.py has {length} lines", "a.py: long has 41 lines", "a.py: wide has 9 parameters",
     ]  # fmt: skip
     assert list(too_large("a.py", f"def long():\n{body[10:]}{narrow}")) == []
+
+
+def test_no_test_imports_another_test() -> None:
+    """What two tests need is in tests/support."""
+    imports = re.compile(r"^\s*(?:from|import) test_\w+", re.MULTILINE)
+    paths = sorted((ROOT / "tests").rglob("*.py"))
+    assert [path.name for path in paths if imports.search(path.read_text())] == []
+    assert imports.search("from test_cli import call")

@@ -7,23 +7,13 @@ import shlex
 from typing import Any
 
 import pytest
+from command import call
+from launch_targets import ROW, TARGETS
 from rows import stack
-from test_cli import call
 
 from stackwright.core.errors import UsageError
 from stackwright.core.launch import launchers
 from stackwright.core.launch.launchers import Line
-from stackwright.core.model.row import Mpi
-
-TARGETS = {
-    which: launchers.Target.of(stack(mpi=mpi), "stackwright/row:0123456789ab")
-    for which, mpi in {
-        "openmpi 5": Mpi.of("openmpi", "5.0.7"),
-        "openmpi 4": Mpi.of("openmpi", "4.1.4"),
-        "mpich": Mpi.of("mpich", "4.2.1"),
-    }.items()
-}
-ROW = "cuda12-torch"
 
 
 def made(which: str, launcher: str = "mpirun", command: tuple[str, ...] = ("true",), **site: Any) -> Line:

@@ -13,11 +13,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from command import call
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
+from launch_targets import ROW, TARGETS
 from rows import stack
-from test_cli import call
-from test_launch import ROW, TARGETS
 
 from stackwright.core.launch import launchers
 from stackwright.core.launch.carried.world import fault

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from page_elements import Elements
 from report_samples import NOON, built, native, verdict
 from rich.console import Console
-from test_page import Elements
 
 from stackwright.build.sif import definition_rows
 from stackwright.core.checks.compare import Difference

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from page_elements import Elements
 from report_samples import NO_GPU, NOON, all_passed, broken, built, image_of, rejected
 
 from stackwright.core.errors import RecordError
@@ -17,31 +17,6 @@ from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict,
 from stackwright.records.report.page import TIERS, page
 from stackwright.records.report.table import write_page
 from stackwright.records.report.wording import size, tier_cells
-
-
-class Elements(HTMLParser):
-    """Every tag with its attributes, and that each tag which is opened is closed in order."""
-
-    VOID = ("meta", "link", "br", "path", "circle", "rect", "use")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
 
 
 def test_the_page_shows_every_part_of_a_row() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from command import call
+from quiet_nights import NoProgram, no_site, proven, work
 from rich.console import Console
 from rows import ROOT
-from test_cli import call
-from test_nightly_unchanged import NoProgram, no_site, proven, work
 
 from stackwright.core.model.night import Morning, Pushed, State
 from stackwright.host.project import Project, cells, plan

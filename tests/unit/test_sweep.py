@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import call
 from rows import CELL
-from test_cli import call
 
 from stackwright.core.config.expand import expand
 from stackwright.core.config.load import interpret

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCKERFILE = """\
 ARG BASE_IMAGE=debian:trixie-slim
 FROM ${BASE_IMAGE} AS base

@@ -16,7 +16,7 @@ from stackwright.core.facts.patches import Patch, Series
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CACHE = ROOT / "out" / "cache"
 
 Imported = Callable[[str], Any]

@@ -15,7 +15,7 @@ from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-CACHE = Path(__file__).resolve().parents[2] / "out" / "cache"
+CACHE = Path(__file__).resolve().parents[3] / "out" / "cache"
 COPY = """\
 set -e
 cp /etc/containers/policy.json /out/

@@ -207,7 +207,7 @@ def sif_facts(row: Stack) -> dict[str, Any]:
 
 
 def scripts(row: Stack) -> dict[str, Any]:
-    """What Apptainer 1.4 makes of the row's image; tests/unit/runscript.sh is as it writes it."""
+    """What Apptainer 1.4 makes of the row's image; tests/support/samples/runscript.sh is as it writes it."""
     pairs = configuration.environment(row).items()
     exports = [f'export {name}="${{{name}:-"{value}"}}"' for name, value in pairs if name != "PATH"]
     environment = "\n".join(

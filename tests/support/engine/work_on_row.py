@@ -19,7 +19,7 @@ from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STEPS = 4
 KEY = "0123456789abcdef" * 4
 

@@ -19,7 +19,7 @@ from stackwright.host.runner import Completed
 from stackwright.probe.outside.documents import not_read
 from stackwright.probe.run import probe_image
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SHARED_MEMORY = 2**30
 NOT_ASKED = "this test asks for another tier"
 

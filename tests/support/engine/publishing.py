@@ -29,7 +29,7 @@ from stackwright.publish import Publisher
 from stackwright.publish.registry.client import Access, Registry
 from stackwright.records import files as record
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TODAY = date(2026, 1, 2)
 BASE = "team/images"
 """The repository of the site."""

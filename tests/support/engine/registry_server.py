@@ -26,7 +26,7 @@ from typing import Protocol
 
 from stackwright.host.runner import Runner
 
-CACHE = Path(__file__).resolve().parents[2] / "out" / "cache"
+CACHE = Path(__file__).resolve().parents[3] / "out" / "cache"
 USER, PASSWORD = "publisher", "planted-Passw0rd"
 HTPASSWD = f"{USER}:$2y$05$1NL4ooq5pjKpbHfq8BQcCuKCzq31E7U4.thhScPCQQ54Ng5.Hj2RO\n"
 """Made by `htpasswd -nbB` of the password above; docker-registry reads nothing but bcrypt."""

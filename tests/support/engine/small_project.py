@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BASE = "stackwright/base:debian-13-20260101T000000Z"
 """What the base of UpstreamServer's suite is called."""
 

@@ -18,11 +18,15 @@ from stackwright.build.sif import convert
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
+from stackwright.host.project import Project
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings as host
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 OUT = ROOT / "out"
+PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=OUT)
+TRAP = "singleton trap: 2 ranks were started, and"
+"""What a job says whose ranks do not find each other."""
 HOSTS = ("a", "b")
 USER = 1000
 JOB = "/job"

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "unit")]
+ROOT = Path(__file__).parents[4]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support" / "samples")]
 sys.path.remove(str(Path(__file__).parent))
 
 from demo.demo_layer import DEMO  # noqa: E402

@@ -12,7 +12,7 @@ from stackwright.core.model.row import Cell, Lock, Mpi, Package, ProviderName, S
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile, resolve
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SERIES = patches.load_series(ROOT / "patches" / "horovod")
 SOURCES = Sources.load(ROOT, SERIES, files=FILES, templates=TEMPLATES)
 ALWAYS = tuple(patch.file for patch in SERIES.patches if not patch.when)

@@ -37,7 +37,7 @@ from stackwright.probe.outside.documents import not_read
 from stackwright.probe.run import Witness, probe_image, run_image_tests
 
 HERE = Path(__file__).parent
-PROBES = HERE.parents[2] / "probes"
+PROBES = HERE.parents[3] / "probes"
 SUITE = "trixie"
 PACKAGES = (
     "ca-certificates", "g++", "gcc", "ibverbs-providers", "libibverbs1", "libpmix2t64", "libpython3-dev",
@@ -249,7 +249,7 @@ def witness(docker: Docker, runner: Runner, stack: Stack, name: str, facts: Path
     with engine.started(docker, job) as container:
         witness = Witness(words=("--container", container), environment={"DOCKER_HOST": docker.host})
         run_image_tests(
-            runner, stack, tests=HERE.parents[1] / "images" / "test_witness.py", facts=facts / name,
+            runner, stack, tests=HERE.parents[2] / "images" / "test_witness.py", facts=facts / name,
             world="docker", junit=junit, not_run=NOT_RUN, witness=witness,
         )  # fmt: skip
     cases = ElementTree.parse(junit).iter("testcase")
