@@ -14,7 +14,6 @@ TOO_LONG = 2**40
 """Bytes. No server has a reason to read as many, and none are sent."""
 HOST, SLOT = "node", 0
 RIGHT = "right"
-WRONG = b"d3Jvbmc="
 
 
 def forgeries(port, key, put):

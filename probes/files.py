@@ -136,7 +136,7 @@ def component(path):
     return "/".join(parts[:3]) if parts[1] == "usr" and len(parts) > 3 else "/" + parts[1]
 
 
-def main(target):
+def main():
     entries, unreadable = walk("/")
     regular = []
     for path, entry in entries:
@@ -167,4 +167,4 @@ def main(target):
 
 if __name__ == "__main__":
     with open(sys.argv[1], "w") as handle:
-        json.dump(main(sys.argv[1]), handle, indent=1, sort_keys=True)
+        json.dump(main(), handle, indent=1, sort_keys=True)

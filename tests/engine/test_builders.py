@@ -27,7 +27,6 @@ from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
 pytestmark = pytest.mark.engine
-UPGRADE = b"POST /grpc HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
 KEY = "fedcba9876543210" * 4
 RECIPE = b"ARG BASE_IMAGE\nFROM ${BASE_IMAGE} AS final\nRUN --network=none echo made-elsewhere > /made\n"
 

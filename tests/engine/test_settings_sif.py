@@ -25,7 +25,6 @@ from stackwright.host.site import settings as host
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 ROW = stack()
 SECRET = "Vq8tGm2x-hunter2"
-OF_DOCKER = ("image", "history", "layers")
 OURS = {rule.id for rule in settings.RULES if "sif" in rule.worlds}
 
 

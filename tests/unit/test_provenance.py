@@ -26,7 +26,6 @@ from stackwright.core.rules.rule import (
     ExtraRule,
     LockRule,
     Said,
-    strongest,
     weigh,
 )
 from stackwright.core.rules.table import CELL_RULES, clashes
@@ -61,13 +60,6 @@ def test_a_clash_counts_as_its_fact_allows(how: How, allowed: tuple[str, ...], s
         assert weigh(one, one.ask(asked), allowed) is said
         partial = Partial(asked, ("gcc",), (one,))
         assert (partial.clash(["14"]) is one) == (said is Said.REFUSES)
-
-
-def test_a_warning_hides_no_refusal() -> None:
-    weak, strong = (Clash(values=(), reason="", fact=KINDS[how]) for how in (How.UNCHECKED, How.READ))
-    assert strongest([weak, strong]) is strong
-    assert strongest([weak]) is weak
-    assert strongest([]) is None
 
 
 def test_a_conclusion_is_as_good_as_its_weakest_fact() -> None:

@@ -7,11 +7,11 @@ speak of a constraint that is no field of a row, such as the driver of the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stackwright.core.facts.provenance import WEAKEST_FIRST, How, Provenance
+from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.model.row import Cell, Lock
 
 
@@ -127,11 +127,3 @@ def weigh(rule: Rule, answer: Answer, allowed: Collection[str] = ()) -> Said:
 def fact_of(rule: Rule, clash: Clash) -> Provenance:
     """The fact that a clash rests on."""
     return clash.fact or rule.fact
-
-
-def strongest(clashes: Iterable[Clash]) -> Clash | None:
-    """Of the clashes of one rule, the first with the best fact: a warning must not hide a refusal."""
-    found = tuple(clashes)
-    if not found:
-        return None
-    return max(found, key=lambda clash: WEAKEST_FIRST.index(clash.fact.how) if clash.fact else 1)
