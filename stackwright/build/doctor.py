@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from stackwright.build.phases import BUILD_NEEDS
 from stackwright.core.errors import StackwrightError
+from stackwright.core.model.target import CUDA
 from stackwright.engines import apptainer, gpu
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
@@ -30,7 +31,6 @@ REACHED_BY = "stable"
 """The suite that every Debian mirror has."""
 
 NO_BUNDLE = "install ca-certificates, or set STACKWRIGHT_CA_BUNDLE"
-GPU_RUNTIMES = ("nvidia-container-runtime", "nvidia-ctk")
 
 
 class State(StrEnum):
@@ -121,11 +121,11 @@ def _gpu(patient: Patient) -> tuple[State, str, str]:
         access = gpu.look_for_gpu(client)
     if isinstance(access, gpu.GpuAccess):
         return State.OK, f"containers get it by {' '.join(access.run_arguments())}", ""
-    runtime = next((name for name in GPU_RUNTIMES if shutil.which(name)), None)
+    runtime = next((name for name in CUDA.toolkit if shutil.which(name)), None)
     if runtime:
         return State.WARNING, f"this host has {runtime}, and the engine: {access.reason}", "scripts/engine.sh"
-    if Path("/dev/nvidiactl").exists():
-        todo = "install NVIDIA's container toolkit, then scripts/engine.sh"
+    if Path(CUDA.control).exists():
+        todo = f"install {CUDA.vendor}'s container toolkit, then scripts/engine.sh"
         return State.WARNING, f"this host has a GPU, and the engine: {access.reason}", todo
     return State.WARNING, f"none; {access.reason}", "the gpu tier is not run here; on a host with a GPU it is"
 

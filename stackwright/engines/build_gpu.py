@@ -8,6 +8,7 @@ from pathlib import Path
 
 from docker import DockerClient
 
+from stackwright.core.model.target import CUDA
 from stackwright.engines.docker import Docker
 from stackwright.engines.gpu import ABSENT_PROGRAM, ALL, NoGpu, Way, _empty_image
 from stackwright.host.runner import Completed, Runner
@@ -60,9 +61,10 @@ def look_for_build_gpu(
             done.stderr.strip().splitlines()[-1].removeprefix("ERROR: failed to build: failed to solve: ")
         )
     default = client.info().get("DefaultRuntime", "")
-    if default == "nvidia":
-        return BuildGpu(way=Way.RUNTIME, detail="the engine's default runtime is nvidia")
-    return NoGpu(reason=f"cdi: {reason}; runtime: the engine's default runtime is {default}, not nvidia")
+    if default == CUDA.runtime:
+        return BuildGpu(way=Way.RUNTIME, detail=f"the engine's default runtime is {default}")
+    runtime = f"the engine's default runtime is {default}, not {CUDA.runtime}"
+    return NoGpu(reason=f"cdi: {reason}; runtime: {runtime}")
 
 
 def _try_build(runner: Runner, docker: Docker, client: DockerClient, gpu: BuildGpu) -> Completed:

@@ -11,17 +11,15 @@ import io
 import tarfile
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
 from docker.types import DeviceRequest
 
-if TYPE_CHECKING:
-    pass
+from stackwright.core.model.target import CUDA
 
-KIND = "nvidia.com/gpu"
-ALL = f"{KIND}=all"
+ALL = f"{CUDA.device}=all"
 EMPTY_IMAGE = "stackwright/empty:1"
 ABSENT_PROGRAM = "/there-is-no-program"
 
@@ -44,7 +42,7 @@ class GpuAccess:
         return {
             Way.CDI: ("--device", ALL),
             Way.GPUS: ("--gpus", "all"),
-            Way.RUNTIME: ("--runtime", "nvidia", "--env", "NVIDIA_VISIBLE_DEVICES=all"),
+            Way.RUNTIME: ("--runtime", CUDA.runtime, "--env", f"{CUDA.visible}=all"),
         }[self.way]
 
     def sdk_arguments(self) -> dict[str, Any]:
@@ -52,7 +50,7 @@ class GpuAccess:
         ways: dict[Way, dict[str, Any]] = {
             Way.CDI: {"device_requests": [DeviceRequest(driver="cdi", device_ids=[ALL])]},
             Way.GPUS: {"device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])]},
-            Way.RUNTIME: {"runtime": "nvidia", "environment": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+            Way.RUNTIME: {"runtime": CUDA.runtime, "environment": {CUDA.visible: "all"}},
         }
         return ways[self.way]
 
@@ -82,14 +80,14 @@ def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:
 
 def _announced(way: Way, info: dict[str, Any]) -> str | None:
     """Why a trial would be in vain, or None. Engines before 28.2 do not list CDI devices."""
-    if way is Way.RUNTIME and "nvidia" not in info.get("Runtimes", {}):
-        return "the engine has no runtime named nvidia"
+    if way is Way.RUNTIME and CUDA.runtime not in info.get("Runtimes", {}):
+        return f"the engine has no runtime named {CUDA.runtime}"
     if way is Way.CDI:
         if not info.get("CDISpecDirs"):
             return "the engine reads no CDI specifications"
         devices = info.get("DiscoveredDevices")
-        if devices is not None and not any(d.get("ID", "").startswith(KIND + "=") for d in devices):
-            return f"no device {KIND} in {', '.join(info['CDISpecDirs'])}"
+        if devices is not None and not any(d.get("ID", "").startswith(f"{CUDA.device}=") for d in devices):
+            return f"no device {CUDA.device} in {', '.join(info['CDISpecDirs'])}"
     return None
 
 

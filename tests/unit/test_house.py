@@ -228,3 +228,38 @@ def test_no_test_imports_another_test() -> None:
     paths = sorted((ROOT / "tests").rglob("*.py"))
     assert [path.name for path in paths if imports.search(path.read_text())] == []
     assert imports.search("from test_cli import call")
+
+
+# -- platform, accelerator and package manager -----------------------------------------------------
+
+WORDS_OF_TARGETS = re.compile(
+    r"nvidia\.com/gpu|/dev/nvidia|NVIDIA_[A-Z]+|nvidia-(smi|ctk|container)|apt-get|binary-amd64|x86_64|amd64"
+)
+MAY_SAY_THEM = (
+    "core/model/target.py",
+    "core/launch/carried/",  # programs for another machine
+    "engines/sif/layout.py",  # its table has every architecture
+    "build/sif/from_definition.py",
+)
+
+
+def words_of_targets(tree: ast.Module) -> Iterator[str]:
+    """Yield the strings with such a word, without docstrings."""
+    texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
+            yield from (match[0] for match in WORDS_OF_TARGETS.finditer(node.value))
+
+
+def test_a_second_platform_accelerator_or_package_manager_is_one_more_value() -> None:
+    said = {
+        name: list(words_of_targets(ast.parse(path.read_text())))
+        for path in (ROOT / PACKAGE).rglob("*.py")
+        if not (name := path.relative_to(ROOT / PACKAGE).as_posix()).startswith(MAY_SAY_THEM)
+    }
+    assert {name: words for name, words in said.items() if words} == {}
+
+
+def test_a_word_of_a_target_is_found() -> None:
+    text = '"""Not the apt-get of a docstring."""\nrun(["apt-get", "update"], f"{x}/binary-amd64/y")\n'
+    assert list(words_of_targets(ast.parse(text))) == ["apt-get", "binary-amd64"]

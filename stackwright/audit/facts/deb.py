@@ -16,6 +16,7 @@ from stackwright.audit.facts import web
 from stackwright.audit.facts.means import Means
 from stackwright.core.errors import SiteError
 from stackwright.core.facts.distributions import Distribution
+from stackwright.core.model.target import AMD64, APT
 from stackwright.host.upstream import mirror as suite
 
 AR_MAGIC = b"!<arch>\n"
@@ -67,7 +68,7 @@ def versions(means: Means, known: Distribution) -> dict[str, str]:
 @lru_cache(maxsize=32)
 def stanzas(address: str, suite_name: str, component: str) -> dict[str, str]:
     release = suite.read_release(address, suite_name)
-    path = f"{component}/binary-amd64/Packages.xz"
+    path = APT.index(component, AMD64)
     packed = suite.fetch(f"{address}/dists/{suite_name}/{path}")
     if hashlib.sha256(packed).hexdigest() != dict(release.indexes).get(path):
         raise SiteError(f"{path} of {suite_name} is not the file that Release names", hint="try again later")

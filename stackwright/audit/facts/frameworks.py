@@ -25,6 +25,7 @@ from stackwright.core.components.table import COMPONENTS
 from stackwright.core.components.tensorflow import SOURCE_ONLY
 from stackwright.core.errors import SiteError
 from stackwright.core.facts.releases import LIBRARIES
+from stackwright.core.model.target import AMD64
 
 Entry = dict[str, Any]
 
@@ -143,7 +144,7 @@ def _requirement(text: str) -> Requirement | None:
 def _holds(one: Requirement) -> bool:
     if one.marker is None:
         return True
-    here = {"platform_system": "Linux", "platform_machine": "x86_64", "sys_platform": "linux"}
+    here = {"platform_system": "Linux", "platform_machine": AMD64.machine, "sys_platform": "linux"}
     return any(one.marker.evaluate({**here, "extra": extra}) for extra in ("", "and-cuda"))
 
 

@@ -16,6 +16,7 @@ from packaging.version import Version
 
 from stackwright.audit.facts import web
 from stackwright.core.errors import SiteError
+from stackwright.core.model.target import AMD64
 
 JSON = "application/vnd.pypi.simple.v1+json"
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -46,14 +47,17 @@ def wheels(address: str, project: str) -> tuple[Wheel, ...]:
     return tuple(sorted(found, key=lambda wheel: (wheel.version, wheel.name)))
 
 
+HERE = re.compile(rf"any|.*linux_{AMD64.machine}|manylinux[0-9_]+_{AMD64.machine}")
+"""Platforms of wheels that an image may take."""
+
+
 def _wheel(page: str, file: Mapping[str, Any]) -> Wheel | None:
     """None for what is no wheel, was withdrawn, is a preview, or is for another platform."""
     try:
         _, version, _, tags = parse_wheel_filename(file["filename"])
     except InvalidWheelFilename:
         return None
-    here = frozenset(tag for tag in tags if tag.platform == "any" or tag.platform.endswith("linux_x86_64")
-                     or re.fullmatch(r"manylinux[0-9_]+_x86_64", tag.platform))  # fmt: skip
+    here = frozenset(tag for tag in tags if HERE.fullmatch(tag.platform))
     sha256 = file["hashes"].get("sha256", "")
     if file.get("yanked") or version.is_prerelease or not here or not SHA256.fullmatch(sha256):
         return None
@@ -109,7 +113,7 @@ def glibc(files: Iterable[Wheel]) -> str:
 
 
 def _glibcs(file: Wheel) -> list[str]:
-    names = (tag.platform.removesuffix("_x86_64") for tag in file.tags)
+    names = (tag.platform.removesuffix(f"_{AMD64.machine}") for tag in file.tags)
     found = ((name, re.fullmatch(r"manylinux_(\d+)_(\d+)", name)) for name in names)
     return [f"{one[1]}.{one[2]}" if one else LEGACY[name] for name, one in found if one or name in LEGACY]
 

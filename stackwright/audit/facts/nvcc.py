@@ -21,6 +21,7 @@ from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.row import ProviderName
+from stackwright.core.model.target import AMD64
 from stackwright.core.resolve.requirements import NVCC
 from stackwright.host.runner import Runner
 
@@ -124,8 +125,8 @@ def _ending(names: Iterable[str], end: str) -> str:
 
 def listed(runner: Runner, program: Path) -> tuple[str, ...]:
     """What a ptxas itself lists; SiteError where it does not run here."""
-    if platform.machine() != "x86_64":
-        raise SiteError(f"a ptxas for x86_64 does not run on {platform.machine()}")
+    if platform.machine() != AMD64.machine:
+        raise SiteError(f"a ptxas for {AMD64.machine} does not run on {platform.machine()}")
     program.chmod(0o700)
     done = runner([program, "--help"], timeout=60)
     found = architectures(done.stdout)

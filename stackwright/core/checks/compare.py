@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stackwright.core.model.target import CUDA
+
 COMPARED = (
     "system/os", "system/machine", "system/python", "system/programs", "system/gcc", "system/g++",
     "system/mpirun", "system/nvcc", "system/distribution_packages", "system/python_packages",
     "system/fabric", "system/headers", "system/row", "system/driver_library",
-    "system/environment/LANG", "system/environment/VIRTUAL_ENV", "system/environment/NVIDIA_VISIBLE_DEVICES",
-    "system/environment/NVIDIA_DRIVER_CAPABILITIES", "system/environment/NVIDIA_REQUIRE_CUDA",
+    "system/environment/LANG", "system/environment/VIRTUAL_ENV",
+    *(f"system/environment/{name}" for name in CUDA.variables),
     "files/private_keys", "files/host_keys", "files/leftovers", "files/authorities", "files/nvcc",
     "files/cuda_libraries", "files/driver_libraries", "link/modules", "link/libraries", "fabric", "built",
 )  # fmt: skip

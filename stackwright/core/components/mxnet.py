@@ -11,7 +11,7 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented
 from stackwright.core.facts.wheels import INDEX, Wheels
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.derived import CUDA, cuda_of
+from stackwright.core.rules.derived import CUDA_FIELDS, cuda_of
 from stackwright.core.rules.rule import Answer, Clash, Said
 
 NUMPY = Limit(
@@ -101,7 +101,7 @@ MXNET = Component(
     rules=(
         Placed(
             at=Place.INDEX + 10,
-            rule=rule("mxnet-cuda", (*CUDA, "mxnet"), INDEX, _cuda, "MXNet's wheels end with CUDA 11"),
+            rule=rule("mxnet-cuda", (*CUDA_FIELDS, "mxnet"), INDEX, _cuda, "MXNet's wheels end with CUDA 11"),
         ),
         Placed(
             at=Place.INDEX + 20,
@@ -114,6 +114,6 @@ MXNET = Component(
                       documented("horovod 0.28.1, docs/install.rst", "2026-11-20"), _headers,
                       "the wheel holds the headers that Horovod includes"),
         ),
-        release(Place.RELEASED + 10, "mxnet", INDEXED, fields=CUDA, for_cuda={11: (PACKAGE,)}),
+        release(Place.RELEASED + 10, "mxnet", INDEXED, fields=CUDA_FIELDS, for_cuda={11: (PACKAGE,)}),
     ),
 )  # fmt: skip

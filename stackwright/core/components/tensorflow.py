@@ -35,7 +35,7 @@ from stackwright.core.facts.gpu_code import Table
 from stackwright.core.facts.provenance import documented, read, unchecked, weakest
 from stackwright.core.facts.wheels import INDEX, REQUIREMENTS, Wheels
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.derived import CUDA, GCC, gcc_of
+from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, gcc_of
 from stackwright.core.rules.rule import About, Answer, Clash, Said
 
 TESTED = documented(
@@ -222,7 +222,7 @@ TENSORFLOW = Component(
         gpu_code(GPU_CODE),
         Placed(
             at=Place.COMPILED + 2,
-            rule=rule("tensorflow-cuda", (*CUDA, "tensorflow"), TESTED, compiler(WHEELS),
+            rule=rule("tensorflow-cuda", (*CUDA_FIELDS, "tensorflow"), TESTED, compiler(WHEELS),
                       "nvcc is of the CUDA that TensorFlow loads"),
         ),
         Placed(
@@ -233,7 +233,7 @@ TENSORFLOW = Component(
         ),
         Placed(
             at=Place.COMPILED + 21,
-            rule=rule("tensorflow-gcc", (*GCC, "tensorflow"),
+            rule=rule("tensorflow-gcc", (*GCC_FIELDS, "tensorflow"),
                       documented(f"horovod #1483; {TESTED.source}", "2026-11-20"), _gcc,
                       "an extension is compiled by a gcc of the wheel's C++ ABI"),
         ),

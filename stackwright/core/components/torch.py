@@ -30,7 +30,7 @@ from stackwright.core.facts.gpu_code import Table
 from stackwright.core.facts.provenance import documented, read, unchecked
 from stackwright.core.facts.wheels import INDEX, Wheels
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.derived import CUDA
+from stackwright.core.rules.derived import CUDA_FIELDS
 from stackwright.core.rules.rule import About, Answer, Clash, ExtraRule, Said
 
 PREVIOUS = documented(
@@ -213,7 +213,7 @@ TORCH = Component(
         Placed(
             at=Place.COMPILED + 1,
             rule=rule(
-                "torch-cuda", (*CUDA, "torch"),
+                "torch-cuda", (*CUDA_FIELDS, "torch"),
                 documented(f"{distributions.NVIDIA_COMPAT.source}; {INDEX.source}", "2026-11-20"),
                 compiler(WHEELS), "nvcc is of the CUDA that PyTorch loads",
             ),

@@ -9,11 +9,12 @@ import re
 from dataclasses import dataclass
 
 from stackwright.core.components.table import COMMUNICATION, FRAMEWORKS
+from stackwright.core.model.target import AMD64, CUDA
 
 NAMES = tuple(one.name for one in FRAMEWORKS)
 LAYER = COMMUNICATION[0].title
-X86 = f"images are for x86-64: their base, their wheels and {LAYER}'s compiler flags (AVX2) are of it"
-AMD = f"images are for NVIDIA GPUs: {LAYER} is compiled with nvcc and linked against NCCL"
+X86 = f"images are for {AMD64.title}: their base, their wheels and {LAYER}'s compiler flags (AVX2) are of it"
+AMD = f"images are for {CUDA.vendor} GPUs: {LAYER} is compiled with nvcc and linked against NCCL"
 PACKAGES = (
     "the base of an image is made from Debian's or Ubuntu's packages; the host may run another distribution, "
     "because a container shares no more than its kernel and its driver"
@@ -38,8 +39,9 @@ def _entry(field: str, pattern: str, why: str, instead: str) -> Entry:
 
 
 ENTRIES = (
-    _entry("", "arch|architecture|platform|cpu", X86, "leave it out, and run the row on x86-64 nodes"),
-    _entry("", "rocm|hip|miopen|rccl", AMD, "leave it out; gpu_arch names the NVIDIA GPUs"),
+    _entry("", "arch|architecture|platform|cpu", X86,
+           f"leave it out, and run the row on {AMD64.title} nodes"),
+    _entry("", "rocm|hip|miopen|rccl", AMD, f"leave it out; gpu_arch names the {CUDA.vendor} GPUs"),
     _entry("", "jax|jaxlib|paddle|paddlepaddle", f"{LAYER} has no extension for it",
            f"a row has {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
     _entry("", "ubuntu|debian|distribution", "the distribution is the field os", "write os=debian-13"),

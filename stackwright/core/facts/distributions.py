@@ -146,9 +146,6 @@ NVCC_WHEELS = tuple(entries.load("nvcc-wheels")[0].value)
 DRIVER_FLOOR = (("11", 450), ("12", 525), ("13", 580))
 """Lowest driver, by CUDA major version, that runs every minor release of it."""
 
-CPU_FLAGS = ("-mavx2", "-mf16c", "-mfma")
-"""Every server that holds a supported GPU has these; without flags Horovod takes the build host's own."""
-
 CUDA11_LIBRARIES = (
     "nvidia-cublas-cu11", "nvidia-cuda-nvrtc-cu11", "nvidia-cuda-runtime-cu11", "nvidia-cudnn-cu11<9",
     "nvidia-cufft-cu11", "nvidia-curand-cu11", "nvidia-cusolver-cu11", "nvidia-cusparse-cu11",

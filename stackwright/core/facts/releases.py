@@ -11,9 +11,10 @@ from packaging.version import Version
 
 from stackwright.core.facts import entries
 from stackwright.core.facts.provenance import read
+from stackwright.core.model.target import CUDA
 
 LIBRARIES = tuple(
-    (field, f"nvidia-{field}-cu{major}") for field in ("nccl", "cudnn") for major in ("11", "12", "13")
+    (field, CUDA.wheel(field, major)) for field in ("nccl", "cudnn") for major in ("11", "12", "13")
 )
 """Field of a row, and a package that brings it. Those of components are in their files."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stackwright.core.launch.fabric import BIND_WHY, RANKS_WHY, SHM_WHY
 from stackwright.core.launch.recipe import Line, Option, Site, Target
 from stackwright.core.model.row import MpiFlavour
+from stackwright.core.model.target import CUDA
 
 WHEN = "on one host with Docker: a workstation, or a first try before the cluster"
 
@@ -15,7 +16,7 @@ def docker(target: Target, site: Site, command: tuple[str, ...]) -> Line:
         Option(
             ("run", "--rm"), "the container goes when the training ends; what it wrote to /workspace stays"
         ),
-        Option(("--gpus", "all"), "needs NVIDIA's container toolkit on the host"),
+        Option(("--gpus", "all"), f"needs {CUDA.vendor}'s container toolkit on the host"),
         Option(("--shm-size", "1g"), SHM_WHY),
         Option(("--ulimit", "memlock=-1"), "NCCL pins the memory that it sends from"),
         Option(("-v", ".:/workspace"), "the folder with your program; the image's user has uid 1000"),

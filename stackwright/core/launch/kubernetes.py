@@ -15,6 +15,7 @@ from stackwright.core.launch.fabric import RANKS_WHY, SHM_WHY
 from stackwright.core.launch.mpirun import mpich_options, mpich_ssh, openmpi_options, proven
 from stackwright.core.launch.recipe import Fabric, Line, Manifest, Option, Site, Target
 from stackwright.core.model.row import MpiFlavour
+from stackwright.core.model.target import CUDA
 
 WHEN = (
     "on Kubernetes with Kubeflow's MPI Operator, which makes keys, starts the workers and then mpirun; "
@@ -34,7 +35,7 @@ SETTINGS = (
     ("cleanPodPolicy: Running", "workers go when mpirun has ended"),
     ("restartPolicy: Never", "what failed stays with its log; restarted in place it goes after the last try"),
     ("sshd-as-user", "the worker's container: an SSH server without root, for the operator's key"),
-    ("nvidia.com/gpu", "needs NVIDIA's device plugin on the cluster"),
+    (CUDA.device, f"needs {CUDA.vendor}'s device plugin on the cluster"),
     ("emptyDir of memory in /dev/shm", SHM_WHY),
 )  # fmt: skip
 
@@ -117,7 +118,7 @@ def _literal(word: str) -> str:
 
 
 def _worker(target: Target, site: Site) -> dict[str, Any]:
-    limits: dict[str, int] = {"nvidia.com/gpu": site.per_node}
+    limits: dict[str, int] = {CUDA.device: site.per_node}
     if site.fabric is Fabric.INFINIBAND:
         limits[FABRIC[0]] = 1
     return {

@@ -10,6 +10,7 @@ from typing import Any
 
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Flavour, ProviderName, Stack
+from stackwright.core.model.target import CUDA
 from stackwright.core.resolve.bases import PROVIDERS
 
 VENV = "/opt/stack"
@@ -53,9 +54,7 @@ def _last_step(stack: Stack) -> dict[str, str]:
     return {
         "PATH": f"{VENV}/bin:{_cuda(stack)}{PATH}",
         "VIRTUAL_ENV": VENV,
-        "NVIDIA_VISIBLE_DEVICES": "all",
-        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
-        "NVIDIA_REQUIRE_CUDA": require_cuda(stack.cuda_runtime or stack.cuda),
+        **CUDA.environment(require_cuda(stack.cuda_runtime or stack.cuda)),
     }
 
 

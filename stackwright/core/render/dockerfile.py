@@ -23,6 +23,7 @@ from stackwright.core.model.labels import (
     version,
 )
 from stackwright.core.model.row import Mpi, MpiFlavour, Recipe, Stack
+from stackwright.core.model.target import AMD64
 from stackwright.core.render.configuration import require_cuda
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
@@ -183,7 +184,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "apt_sections": provider.sections,
         "own_sources": provider.own_sources,
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
-        "arch_flags": " ".join(distributions.CPU_FLAGS),
+        "arch_flags": " ".join(AMD64.cpu_flags),
         "frameworks_text": frameworks_text(stack),
         "communication_text": communication_text(stack),
         "extensions": [name for name, _ in extensions(stack)],

@@ -12,6 +12,7 @@ from stackwright.core.components.table import COMPONENTS, lowest_limit, of_kind
 from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell
+from stackwright.core.model.target import AMD64, CUDA
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.rules.derived import cuda_of, gcc_of, nvcc_in_wheels
 
@@ -58,7 +59,7 @@ def overrides(cell: Cell) -> tuple[str, ...]:
     cuda = cuda_of(cell)
     if cell.nccl is None or cuda is None:
         return ()
-    return (f"nvidia-nccl-cu{cuda.split('.')[0]}=={_pin(cell.nccl, parts=3)}",)
+    return (f"{CUDA.wheel('nccl', cuda)}=={_pin(cell.nccl, parts=3)}",)
 
 
 def constraints(cell: Cell) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ def constraints(cell: Cell) -> tuple[str, ...]:
     cuda = cuda_of(cell)
     if cell.cudnn is None or cuda is None:
         return ()
-    return (f"nvidia-cudnn-cu{cuda.split('.')[0]}=={_pin(cell.cudnn, parts=4)}",)
+    return (f"{CUDA.wheel('cudnn', cuda)}=={_pin(cell.cudnn, parts=4)}",)
 
 
 def _pin(version: str, *, parts: int) -> str:
@@ -85,7 +86,7 @@ def platform(os: str) -> str:
     if known is None:
         raise LockError(f"no distribution {os!r} in the tables")
     major, minor = min(distributions.as_numbers(known.glibc), NEWEST_MANYLINUX)
-    return f"x86_64-manylinux_{major}_{minor}"
+    return AMD64.manylinux(major, minor)
 
 
 def request(cell: Cell) -> str:

@@ -10,7 +10,7 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import Provenance, read, weakest
 from stackwright.core.facts.wheels import INDEX
 from stackwright.core.model.row import Cell, MpiFlavour, ProviderName
-from stackwright.core.rules.derived import CUDA, nvcc_in_wheels
+from stackwright.core.rules.derived import CUDA_FIELDS, nvcc_in_wheels
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
 from stackwright.core.versions import covers
 
@@ -136,7 +136,7 @@ RULES = (
     _rule("os", ("provider", "os"), PROVIDERS, _os, "a provider makes its base of some distributions"),
     _rule(
         "nvidia-image",
-        CUDA,
+        CUDA_FIELDS,
         distributions.NVIDIA_TAGS,
         _nvidia_image,
         "NVIDIA makes an image of a CUDA release for some releases of Ubuntu",
@@ -157,7 +157,7 @@ RULES = (
     ),
     _rule(
         "cuda-os",
-        CUDA,
+        CUDA_FIELDS,
         read(
             f"{distributions.DEBIAN.source}: nvidia-cuda-toolkit, section non-free; "
             "the package index: nvidia-cuda-nvcc",

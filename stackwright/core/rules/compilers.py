@@ -6,7 +6,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.derived import CUDA, GCC, cuda_of, gcc_of
+from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, cuda_of, gcc_of
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
 
 
@@ -45,7 +45,7 @@ RULES = (
     CellRule(
         name="cuda-gcc",
         about=About.STACK,
-        fields=GCC,
+        fields=GCC_FIELDS,
         fact=read("crt/host_config.h of each compiler", "2026-11-22"),
         ask=_cuda_gcc,
         says="nvcc accepts no host compiler newer than it knows",
@@ -53,7 +53,7 @@ RULES = (
     CellRule(
         name="cuda-arch",
         about=About.STACK,
-        fields=(*CUDA, "gpu_arch"),
+        fields=(*CUDA_FIELDS, "gpu_arch"),
         fact=read("ptxas of each compiler", "2026-11-22"),
         ask=cuda_arch,
         says="each release of nvcc makes code for some architectures",

@@ -9,9 +9,9 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.model.row import Cell, Lock, ProviderName
 from stackwright.core.versions import covers
 
-CUDA = ("provider", "os", "cuda")
+CUDA_FIELDS = ("provider", "os", "cuda")
 """What cuda_of reads."""
-GCC = (*CUDA, "gcc")
+GCC_FIELDS = (*CUDA_FIELDS, "gcc")
 
 
 def cuda_of(cell: Cell) -> str | None:

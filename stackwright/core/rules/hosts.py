@@ -7,7 +7,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.derived import CUDA, cuda_of
+from stackwright.core.rules.derived import CUDA_FIELDS, cuda_of
 from stackwright.core.rules.rule import Answer, Clash, ExtraRule, Said
 
 
@@ -50,7 +50,7 @@ EXTRA_RULES = (
     ExtraRule(
         name="cuda-driver",
         subject="driver",
-        fields=CUDA,
+        fields=CUDA_FIELDS,
         instead="a host with a later driver, or an earlier CUDA",
         fact=distributions.NVIDIA_COMPAT,
         ask=_driver,

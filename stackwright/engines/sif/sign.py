@@ -60,7 +60,7 @@ def openssl(runner: Runner, *argv: str | Path) -> Completed:
     """SiteError where the host has none."""
     done = runner(["openssl", *argv], env={"LC_ALL": "C"}, timeout=60)
     if done.returncode == ABSENT:
-        raise SiteError("no openssl on the PATH, which reads keys", hint="apt-get install openssl")
+        raise SiteError("no openssl on the PATH, which reads keys", hint="install openssl")
     return done
 
 

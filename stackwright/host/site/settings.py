@@ -20,6 +20,7 @@ from stackwright.core.errors import EngineError, SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model import labels
 from stackwright.core.model.site import REPOSITORY, RegistryAddress, Secret, Site
+from stackwright.core.model.target import APT
 from stackwright.host.runner import Runner
 
 pass
@@ -197,8 +198,7 @@ def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ, family: 
         return None
     if release.get("ID") != family:
         return None
-    asked = ["apt-get", "indextargets", "--no-release-info", "Created-By: Packages"]
-    done = runner([*asked, "--format", "$(REPO_URI)|$(RELEASE)|$(COMPONENT)"], timeout=60)
+    done = runner(APT.list_sources, timeout=60)
     return mirror_among(done.stdout, release.get("VERSION_CODENAME", ""))
 
 
@@ -326,13 +326,8 @@ def apt_sources(mirror: str, release: Distribution) -> str:
     address = checked_url(mirror, "mirror")
     key = f"/usr/share/keyrings/{release.family}-archive-keyring.gpg"
     components = {"debian": "main", "ubuntu": "main universe"}[release.family]
-    if release.sources.endswith(".list"):
-        lines = (f"deb [signed-by={key}] {address} {suite} {components}\n" for suite in release.suites)
-        return "".join(lines)
-    return (
-        f"Types: deb\nURIs: {address}\nSuites: {' '.join(release.suites)}\n"
-        f"Components: {components}\nSigned-By: {key}\n"
-    )
+    in_lines = release.sources.endswith(".list")
+    return APT.sources(address, release.suites, components, key, in_lines=in_lines)
 
 
 def site_secrets(directory: Path, found: Site, release: Distribution) -> tuple[Secret, ...]:
@@ -346,7 +341,7 @@ def site_secrets(directory: Path, found: Site, release: Distribution) -> tuple[S
     if found.ca:
         texts["ca"] = found.ca.read_bytes()
     if mirror := found.mirror_of(release.id):
-        texts["apt-sources"] = apt_sources(mirror, release).encode()
+        texts[APT.secret] = apt_sources(mirror, release).encode()
     if found.pip:
         lines = (f"{key} = {value}" for key, value in found.pip)
         texts["pip-conf"] = "\n".join(("[global]", *lines, "")).encode()

@@ -19,6 +19,7 @@ from stackwright.core.errors import LockError, SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.row import Base, Package
 from stackwright.core.model.site import Mirror
+from stackwright.core.model.target import AMD64, APT
 from stackwright.host.files import replace_file
 from stackwright.host.retry import Again, Patience, retried, transient_answer
 
@@ -113,7 +114,7 @@ def _all_versions(mirror: Mirror, known: Distribution, releases: tuple[Release, 
     for suite, release in zip(known.suites, releases, strict=True):
         indexes = dict(release.indexes)
         for component in COMPONENTS[known.family]:
-            index = f"{component}/binary-amd64/Packages.xz"
+            index = APT.index(component, AMD64)
             packed = fetch(f"{mirror.address.rstrip('/')}/dists/{suite}/{index}")
             if hashlib.sha256(packed).hexdigest() != indexes.get(index):
                 raise SiteError(

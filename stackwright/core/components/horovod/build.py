@@ -9,9 +9,9 @@ from typing import Any
 
 from stackwright.core.components.component import Build
 from stackwright.core.components.horovod.rules import COMPILED
-from stackwright.core.facts import distributions
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.row import Stack
+from stackwright.core.model.target import AMD64
 from stackwright.core.render.sources import Sources
 
 SCRIPT = "scripts/build-horovod.sh"
@@ -59,7 +59,7 @@ def wheel_key(stack: Stack, sources: Sources) -> str:
         "python": stack.python,
         "os": stack.os,
         "gpu_arch": stack.gpu_arch,
-        "cpu_flags": distributions.CPU_FLAGS,
+        "cpu_flags": AMD64.cpu_flags,
         "source_date_epoch": EPOCH,  # the time of every file in the wheel
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

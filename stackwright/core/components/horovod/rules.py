@@ -10,7 +10,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, Lock
-from stackwright.core.rules.derived import CUDA, GCC, brought, cuda_majors, cuda_of, gcc_of
+from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, brought, cuda_majors, cuda_of, gcc_of
 from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Said
 
 COMPILED = (torch.TORCH, tensorflow.TENSORFLOW, mxnet.MXNET)
@@ -101,7 +101,7 @@ RULES = (
     ),
     Placed(
         at=Place.COMPILED + 50,
-        rule=rule("horovod-floor", (*GCC, "horovod", "python", *NAMES), facts.INSTALL, _floors,
+        rule=rule("horovod-floor", (*GCC_FIELDS, "horovod", "python", *NAMES), facts.INSTALL, _floors,
                   "Horovod supports frameworks and compilers from some release on"),
     ),
     Placed(
@@ -117,7 +117,7 @@ RULES = (
     ),
     Placed(
         at=Place.RELEASE + 60,
-        rule=rule("tools-os", CUDA,
+        rule=rule("tools-os", CUDA_FIELDS,
                   documented("; ".join(TOOLS), "2026-11-20"),
                   _tools,
                   "the image takes its init, and Horovod's build its CMake, from the distribution",

@@ -7,7 +7,7 @@ from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented, read, unchecked
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.derived import CUDA, GCC, cuda_of, gcc_of
+from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, cuda_of, gcc_of
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
 
 INSTALL = documented("horovod 0.28.1, docs/install.rst", "2026-11-20")
@@ -81,7 +81,7 @@ RULES = (
     CellRule(
         name="cxx-gcc",
         about=About.STACK,
-        fields=(*GCC, *(one.name for one in COMPILED)),
+        fields=(*GCC_FIELDS, *(one.name for one in COMPILED)),
         ask=_cxx_gcc,
         fact=INSTALL,
         says="the frameworks' headers ask for a C++ standard, and gcc must know it",
@@ -89,7 +89,7 @@ RULES = (
     CellRule(
         name="headers-gcc",
         about=About.STACK,
-        fields=(*GCC, *(one.name for one in PICKY)),
+        fields=(*GCC_FIELDS, *(one.name for one in PICKY)),
         ask=_headers_gcc,
         fact=PICKY[0].oldest_gcc[0][2],
         says="a framework's headers accept a gcc from some release on",
@@ -97,7 +97,7 @@ RULES = (
     CellRule(
         name="cxx-cuda",
         about=About.STACK,
-        fields=(*CUDA, *(one.name for one in COMPILED)),
+        fields=(*CUDA_FIELDS, *(one.name for one in COMPILED)),
         ask=_cxx_cuda,
         fact=INSTALL,
         says="the frameworks' headers ask for a C++ standard, and nvcc must know it",

@@ -19,7 +19,8 @@ from stackwright.core.facts.provenance import documented, read
 from stackwright.core.facts.releases import LIBRARIES, RELEASES, RELEASES_READ
 from stackwright.core.facts.wheels import INDEX, Wheels
 from stackwright.core.model.row import Cell, ProviderName
-from stackwright.core.rules.derived import CUDA, cuda_of
+from stackwright.core.model.target import CUDA
+from stackwright.core.rules.derived import CUDA_FIELDS, cuda_of
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
 from stackwright.core.versions import covers
 
@@ -110,7 +111,7 @@ def _library(name: str) -> Callable[[Cell], Answer]:
     def ask(cell: Cell) -> Answer:
         declared, cuda = cell.value(name), cuda_of(cell)
         major = cuda.split(".")[0] if cuda else ""
-        releases = RELEASES.get(f"nvidia-{name}-cu{major}")
+        releases = RELEASES.get(CUDA.wheel(name, major))
         if declared is None or releases is None:
             return Said.SILENT
         if any(covers(declared, one) for one in releases):
@@ -179,7 +180,7 @@ RULES = (
     Placed(
         at=Place.RELEASE + 20,
         rule=rule(
-            "cuda-wheels", CUDA, read("the package index, asked by uv for wheels alone", "2026-11-20"),
+            "cuda-wheels", CUDA_FIELDS, read("the package index, asked by uv for wheels alone", "2026-11-20"),
             _cuda_wheels, "the image takes CUDA's libraries from the package index", about=About.RELEASE,
         ),
     ),
@@ -192,7 +193,7 @@ RULES = (
         Placed(
             at=Place.RELEASED + 20,
             rule=rule(
-                f"{name}-release", (*CUDA, name), RELEASES_READ, _library(name),
+                f"{name}-release", (*CUDA_FIELDS, name), RELEASES_READ, _library(name),
                 "the package index has it for the row's CUDA", about=About.RELEASE,
             ),
         )

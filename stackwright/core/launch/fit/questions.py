@@ -16,6 +16,7 @@ from stackwright.core.launch.fit.image import Image
 from stackwright.core.launch.fit.readers import PATIENCE, Port, Seen
 from stackwright.core.launch.slurm import PMI
 from stackwright.core.model.row import MpiFlavour
+from stackwright.core.model.target import CUDA
 
 
 class Outcome(StrEnum):
@@ -214,9 +215,9 @@ def _other_fabric(port: Port) -> str | None:
 
 
 def driver(image: Image, seen: Seen) -> Answer:
-    about, todo = "driver", "ask on a compute node: srun --gpus=1 nvidia-smi"
+    about, todo = "driver", f"ask on a compute node: srun --gpus=1 {CUDA.query}"
     if seen.driver is None:
-        why = _hung(seen, "nvidia-smi") or "no answer of nvidia-smi here; a login node may have no GPU"
+        why = _hung(seen, CUDA.query) or f"no answer of {CUDA.query} here; a login node may have no GPU"
         return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
     major = image.cuda.split(".")[0]
     least = dict(distributions.DRIVER_FLOOR).get(major)
@@ -240,7 +241,7 @@ def device(image: Image, seen: Seen) -> Answer:
         return Answer(
             about=about,
             outcome=Outcome.NOT_FOUND,
-            why="nvidia-smi does not say which capability the GPUs have",
+            why=f"{CUDA.query} does not say which capability the GPUs have",
         )
     built = [as_numbers(arch) for arch in image.gpu_arch]
     for capability in seen.capabilities:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from stackwright.core.model.target import CUDA
+
 NUMBER = r"\d{1,9}"
 """int() refuses one that is long enough."""
 VERSION = rf"({NUMBER}(?:\.{NUMBER})+)"
@@ -149,8 +151,8 @@ PROGRAMS: tuple[tuple[tuple[str, ...], Callable[[Seen, str], Seen]], ...] = (
     (("mpirun", "--version"), mpirun),
     (("ompi_info",), ompi_info),
     (("ibv_devinfo",), ibv),
-    (("nvidia-smi",), nvidia),
-    (("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"), capabilities),
+    ((CUDA.query,), nvidia),
+    ((CUDA.query, "--query-gpu=compute_cap", "--format=csv,noheader"), capabilities),
     (("ldd", "--version"), glibc),
     (("apptainer", "--version"), runtime),
     (("singularity", "--version"), runtime),

@@ -32,6 +32,7 @@ from stackwright.core.checks.observed import Facts, dig
 from stackwright.core.components.table import COMPONENTS, PATCHED
 from stackwright.core.errors import AttestError
 from stackwright.core.model.record import Record
+from stackwright.core.model.target import APT, CUDA
 
 NVIDIA_LIBRARIES = {
     "cuda_runtime": ("cudart", "cuda-runtime"),
@@ -82,7 +83,7 @@ def _components(record: Record, facts: Facts, patches: Mapping[str, bytes]) -> I
     yield Component(name=family, type=ComponentType.OPERATING_SYSTEM, version=release, bom_ref="os")
     for name, version in sorted(distribution.items()):
         qualifiers = {"distro": f"{family}-{release}"}
-        yield _package(name, str(version), PackageURL("deb", family, name, str(version), qualifiers))
+        yield _package(name, str(version), PackageURL(APT.purl, family, name, str(version), qualifiers))
     for name, versions in sorted(python.items()):
         for version in str(versions).split(" and "):  # as probes/system.py joins them
             yield _python(record, name, version, patches)
@@ -99,7 +100,7 @@ def _python(record: Record, name: str, version: str, patches: Mapping[str, bytes
     purl = PackageURL("pypi", None, name, version)
     if name == PATCHED.package:
         return _package(name, version, purl, pedigree=_pedigree(record, patches))
-    by = OrganizationalEntity(name="NVIDIA") if name.startswith("nvidia-") else None
+    by = OrganizationalEntity(name=CUDA.vendor) if CUDA.is_wheel(name) else None
     return _package(name, version, purl, supplier=by)
 
 
@@ -131,8 +132,8 @@ def _nvidia(record: Record, facts: Facts) -> Iterator[Component]:
             continue
         paths = sorted({str(dig(one, "libraries", library, "path")) for one in (built or {}).values()})
         yield Component(
-            group="NVIDIA", name=name, version=found[field], type=ComponentType.LIBRARY,
-            supplier=OrganizationalEntity(name="NVIDIA"), bom_ref=f"nvidia/{name}",
+            group=CUDA.vendor, name=name, version=found[field], type=ComponentType.LIBRARY,
+            supplier=OrganizationalEntity(name=CUDA.vendor), bom_ref=f"nvidia/{name}",
             purl=PackageURL("generic", "nvidia", name, found[field]),
             properties=[Property(name="org.stackwright.file", value=path) for path in paths],
         )  # fmt: skip

@@ -19,11 +19,11 @@ import horovod_source as source
 from patching import apply, hunks
 
 from faults.variants import Variant
-from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack, Tier, Verdict
 from stackwright.core.model.site import Site
+from stackwright.core.model.target import AMD64
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.render.dockerfile import labels as rendered_labels
 from stackwright.core.versions import upstream
@@ -145,7 +145,7 @@ def write_context(folder: Path, stack: Stack) -> None:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     (folder / "row.json").write_text(json.dumps(declared(stack)))
-    flags = list(distributions.CPU_FLAGS)
+    flags = list(AMD64.cpu_flags)
     noted = {"nvcc": stack.cuda, "gcc": stack.gcc, "patches": list(stack.patches), "cpu_flags": flags}
     (folder / "tree" / "horovod" / "build_info.json").write_text(json.dumps(noted))
 
