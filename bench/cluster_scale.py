@@ -69,7 +69,7 @@ class Task:
 class Outcome:
     """``seconds`` until the last task ended, of which the nodes together spent ``work`` on steps. ``moved``
     bytes went over the link, which was full for ``full`` of the time. ``executed`` counts tasks and what
-    they had to build beside their own."""
+    they had to build besides their own."""
 
     seconds: float
     work: float

@@ -1,4 +1,4 @@
-"""How fast an image becomes a .sif: Apptainer's own way beside ours, and whether the same is in the files.
+"""How fast an image becomes a .sif: Apptainer's way and Stackwright's, and whether the files are equal.
 
     .venv/bin/python bench/convert.py IMAGE [-n 3] [--to docs/results/DAY/convert]
 
@@ -68,7 +68,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The medians of a way's runs, beside Apptainer's own. ``holds``: whether what is promised is so."""
+    """The medians of a way's runs, and Apptainer's own. ``holds``: whether the promises hold."""
 
     way: str
     compression: str

@@ -114,7 +114,7 @@ def run(runner: Runner, image: str, mounted: Path, file: str) -> Outcome:
 
 
 def prepare(runner: Runner, tests: Path, folder: Path, *, change: bool) -> Path:
-    """The tests, changed or not, beside the programs that run them."""
+    """Copy the tests, changed or not, next to the programs that run them."""
     shutil.copytree(tests, folder / "test")
     programs: list[str | Path] = ["--quiet", "--no-deps", "--target", folder / "programs", *PROGRAMS]
     done = runner([sys.executable, "-m", "pip", "install", *programs], timeout=600)

@@ -40,7 +40,7 @@ from stackwright.nightly.night import Order
 from stackwright.nightly.upstream import Upstream, fresh_locks
 
 ALLOWED = {"shipped": 5.0, "1,000 rows": 10.0}
-"""Seconds: nobody waits for a night that has nothing to do."""
+"""Seconds that a night without work may take."""
 
 NIGHTS = 4
 ASKS = frozenset(("uv", "apt-get"))

@@ -25,7 +25,7 @@ from stackwright.host.runner import Completed, Runner
 
 ROOT = Path(__file__).resolve().parent.parent
 USER = 1000
-"""Of the image: ssh takes no key that belongs to somebody else."""
+"""Of the image: ssh takes no key of another user."""
 HOSTS = ("a", "b")
 KEY = "/keys/id_ed25519"
 INTERFACE = "eth0"

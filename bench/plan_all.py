@@ -1,4 +1,4 @@
-"""How long `plan --all` takes, and how much memory, beside asking the rules of cells one by one.
+"""How long `plan --all` takes, and how much memory, compared with asking the rules cell by cell.
 
     .venv/bin/python bench/plan_all.py
 

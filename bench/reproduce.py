@@ -43,7 +43,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One member of a layer. ``time`` in seconds since 1970, ``extra`` the PAX headers beside the usual."""
+    """One member of a layer. ``time`` in seconds since 1970, ``extra`` the unusual PAX headers."""
 
     kind: str
     mode: int

@@ -50,7 +50,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A run beside one rank of the same framework: ``efficiency`` is the speedup of each of its ranks."""
+    """A run, compared with one rank of the same framework: ``efficiency`` is the speedup per rank."""
 
     run: Run
     speedup: float

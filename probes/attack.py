@@ -1,7 +1,7 @@
 """Attacks the servers of the installed Horovod, each with a payload that does no harm.
 
-The real servers run in this process, on loopback, and are asked as somebody without the job's key would
-ask them: CVE-2024-10190, CVE-2026-31234 and what is near to them. A payload is a pickle that makes an empty
+The real servers run in this process, on loopback, and get requests from a client without the job's key:
+CVE-2024-10190, CVE-2026-31234 and similar ones. A payload is a pickle that makes an empty
 folder. What the job itself may do goes by Horovod's own clients. A Horovod without signatures is attacked in
 the same way.
 
@@ -40,7 +40,7 @@ def attacked(function, argument):
 
 def main():
     logging.disable(logging.CRITICAL)  # a refused request is logged, and that is what happens here
-    with ThreadPoolExecutor(8) as pool:  # a server without the patches keeps whoever asks it waiting
+    with ThreadPoolExecutor(8) as pool:  # a server without the patches lets its client wait
         started = {
             kind: {
                 name: pool.submit(attacked, function, secrets.token_bytes(32))

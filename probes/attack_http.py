@@ -112,7 +112,7 @@ def assault(port, key):
 
 
 class Driver:
-    """Stands for the driver of an elastic job, and notes the workers that it is told of."""
+    """The driver of an elastic job; notes the workers that are registered."""
 
     def __init__(self):
         self.registered, self.workers = [], []
@@ -169,7 +169,7 @@ def pickled(port, request, signer):
 
 
 class Listener:
-    """Stands for the training, which an elastic worker tells of new hosts."""
+    """The training, which an elastic worker notifies of new hosts."""
 
     def __init__(self):
         self.told = []

@@ -49,7 +49,7 @@ def elastic(command):
 
 
 def rank():
-    """What a process of the job sees of it, and what somebody without its key could do."""
+    """Return what a process of the job sees of it, and what a program without its key could do."""
     port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
     text = os.environ.get(KEY, "")
     key = bytes.fromhex(text) if len(text) == 64 else b""

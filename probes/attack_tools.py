@@ -23,7 +23,7 @@ LISTEN = "0A"
 
 
 class Bait:
-    """Whoever unpickles it makes a folder."""
+    """Unpickling it makes a folder."""
 
     def __init__(self, path):
         self.path = path
@@ -61,7 +61,7 @@ class Signer:
 
 
 def written(request, headers, length=None):
-    """The request's bytes. ``length`` is what it says of its body."""
+    """Return the request's bytes. ``length`` replaces the length of its body."""
     lines = ["%s /%s/%s HTTP/1.0" % (request.method, request.scope, request.key), "Host: %s" % LOOPBACK]
     if request.method == "PUT" or request.body:
         lines.append("Content-Length: %d" % (len(request.body) if length is None else length))

@@ -183,7 +183,7 @@ MODULES = {"keras": "tensorflow.keras"}
 
 
 def main(extension, folder):
-    """A rank that fails leaves how far it came: which world it saw is what explains most failures."""
+    """Write facts step by step: the world that a failed rank saw explains most failures."""
     hvd = importlib.import_module("horovod." + MODULES.get(extension, extension))
     hvd.init()
     rank = hvd.rank()

@@ -20,7 +20,7 @@ PMIX = "libpmix.so.2"
 PROVIDERS = "libibverbs/*.so"
 UCX = "libucp.so.0"
 MODULES = ("ucx/libuct_*.so.0", "ucx/libucm_*.so.0")
-"""What UCX itself loads by name; libucx_perftest_* beside them are parts of a program."""
+"""Modules that UCX loads by name; libucx_perftest_* in the same folder are parts of a program."""
 
 
 def loads(library, *before):

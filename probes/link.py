@@ -1,7 +1,8 @@
 """Facts about how the frameworks and Horovod's extensions link and load.
 
 Runs inside the image with the image's own Python and imports nothing of Stackwright. Each module is
-imported in a process of its own, because whoever loads a library first hides what the next would load.
+imported in a process of its own, because the first module that loads a library hides the one that the next
+would load.
 Usage: link.py FACTS.json MODULE… (as in: torch horovod.torch)
 """
 

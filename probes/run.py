@@ -73,7 +73,7 @@ def single(name, target, words, lent):
 
 
 def mpi(count):
-    """Open MPI refuses root unless it is told twice; MPICH does not read these variables."""
+    """Return the command of ranks. Open MPI refuses root without two variables, which MPICH does not read."""
     extra = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi", "OMP_NUM_THREADS": "1",
              "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
              "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip

@@ -126,9 +126,9 @@ def compiled():
 
 
 def ssh():
-    """Why the client or the server does not take its configuration; None where it does.
+    """Return why the client or the server rejects its configuration, or None.
 
-    The server is asked as whoever runs it has it: the image has no host key, so one is made. As root it looks
+    The server is started as in a job: the image has no host key, so one is made. As root it looks
     for a folder that its service makes, after it has read its configuration.
     """
     with tempfile.TemporaryDirectory() as folder:

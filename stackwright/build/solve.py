@@ -122,7 +122,7 @@ def _failure(row: str, progress: Progress, log: Path) -> BuildFailure:
 
 def _first_line(step: Step | None, progress: Progress) -> str:
     if step:
-        # BuildKit repeats the whole command before it says what became of it.
+        # BuildKit repeats the whole command before it prints the error.
         return step.error.splitlines()[0].rsplit("did not complete successfully: ")[-1]
     errors = [line for line in progress.trailer if line.startswith("ERROR")]
     return (errors or progress.trailer or ["the engine said nothing"])[0].removeprefix("ERROR: ")

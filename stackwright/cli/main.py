@@ -314,7 +314,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(leave.exit_code)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; what was finished is kept, the next run continues from there", EXIT_INTERRUPTED)
-    except Exception as defect:  # nobody should see a traceback
+    except Exception as defect:  # a user should never see a traceback
         _fail(str(internal_error(defect)), InternalError.exit_code)
     sys.exit(0)
 

@@ -178,7 +178,7 @@ TOKENS = (
 AUTHORIZATION = rb"uthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
 
 LOGINS = (
-    shape("login in an address",  # those of example.com and its like are of nobody (RFC 2606)
+    shape("login in an address",  # names like example.com are reserved (RFC 2606)
           rb"://[^\s/:@\"'<>|,;`\\]{0,64}:(?P<value>[^\s/:@\"'<>|,;`\\]{3,200})@(?!example\.(?:com|org|net)\b)[\w.\[-]",
           is_secret),
     shape("login in an address", rb"://(?P<value>[A-Za-z0-9_-]{20,200})@[\w.-]", is_random),

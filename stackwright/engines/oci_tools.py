@@ -58,7 +58,7 @@ class Tool:
     ) -> Completed:
         """One command, as it is. Secrets go through ``env`` or a file: an argv is seen by every user."""
         if self.docker is None:
-            # oras names files after what a registry says of them, in the folder where it runs
+            # oras takes names of files from the registry, and writes them to the folder where it runs
             with TemporaryDirectory(prefix=f"stackwright-{self.name}-") as folder:
                 own = (self.name, *argv)
                 return self.runner(own, env=env, stdin=stdin, timeout=timeout, cwd=Path(folder))

@@ -68,10 +68,10 @@ def finish(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
     """
     if not (folder / JOURNAL).exists():
         return
-    # -P: nothing that lies in the folder where somebody works is taken for one of our modules.
+    # -P: no file of the working directory is imported as a module.
     argv = [sys.executable, "-P", "-c", PROGRAM, str(folder)]
     root = Path(__file__).resolve().parents[2]
-    # A session of its own: neither Ctrl-C nor the end of the one who asked reaches it.
+    # A session of its own: neither Ctrl-C nor the end of its parent reaches it.
     with subprocess.Popen(
         argv, env={**os.environ, "PYTHONPATH": str(root)}, start_new_session=True, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -123,7 +123,7 @@ def work(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
                 registry.put_manifest(one.repository, one.tag, manifest)
                 done.append(one)
         except PublishError as error:
-            # Else it is finished by the next one: a set that is half of today has to be told of somewhere.
+            # Else the next process finishes it: half a set of today has to be noted.
             if not error.away and _back(registry, done, say):
                 path.unlink()
             raise

@@ -1,15 +1,18 @@
-"""Docstrings, help and messages are in plain English: a list of expressions that may not occur in them."""
+"""Docstrings, comments, help, messages and documents are in plain English: what they may not have."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 INSTEAD = {
     r"(is|are|was|were|be|been|being) told": "is printed, is reported, gets",
     r"stands? (for|before)|what stands": "represents, a proxy in front of",
@@ -43,23 +46,43 @@ WORDS = re.compile("|".join(rf"\b(?:{words})\b" for words in INSTEAD), re.IGNORE
 
 
 def odd(text: str) -> Iterator[str]:
-    """Each expression of the list in the strings of a module, with its line."""
+    """Each expression of the list in the strings and comments of a module, with its line."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             for match in WORDS.finditer(" ".join(node.value.split())):
                 yield f"{node.lineno}: {match[0]}"
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            for match in WORDS.finditer(token.string):
+                yield f"{token.start[0]}: {match[0]}"
 
 
-@pytest.mark.parametrize(
-    "package",
-    sorted(path.name for path in (ROOT / "stackwright").iterdir() if path.is_dir()),
-)
+def odd_prose(text: str) -> Iterator[str]:
+    """Each expression of the list in a document. A paragraph is read as one line."""
+    line = 1
+    for paragraph in text.split("\n\n"):
+        yield from (f"{line}: {match[0]}" for match in WORDS.finditer(" ".join(paragraph.split())))
+        line += paragraph.count("\n") + 2
+
+
+def packages() -> list[str]:
+    folders = (path for path in (ROOT / "stackwright").iterdir() if path.is_dir())
+    return [*sorted(f"stackwright/{path.name}" for path in folders), "probes", "bench"]
+
+
+@pytest.mark.parametrize("package", packages())
 def test_sentences_are_plain(package: str) -> None:
-    paths = sorted((ROOT / "stackwright" / package).rglob("*.py"))
+    paths = sorted((ROOT / package).rglob("*.py"))
     found = {str(path.relative_to(ROOT)): list(odd(path.read_text())) for path in paths}
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
+@pytest.mark.parametrize("path", ["README.md", "SECURITY.md", *(f"docs/{name}" for name in DOCUMENTS)])
+def test_documents_are_plain(path: str) -> None:
+    assert list(odd_prose((ROOT / path).read_text())) == []
+
+
 def test_an_odd_sentence_is_found() -> None:
     text = '"""What became of a row is told\nbeside it."""\nprint(f"{x} has not met")\n# nobody reads this\n'
-    assert list(odd(text)) == ["1: became of", "1: is told", "1: beside", "3: has not", "3: met"]
+    assert list(odd(text)) == ["1: became of", "1: is told", "1: beside", "3: has not", "3: met", "4: nobody"]
+    assert list(odd_prose("# Title\n\nEach row\nis\ntold of.")) == ["3: is told"]

@@ -182,6 +182,6 @@ class _Told(io.StringIO):
 
     def write(self, text: str) -> int:
         if text.strip():
-            with contextlib.suppress(Exception):  # who cannot be told any more must not end the work
+            with contextlib.suppress(Exception):  # a client that is gone must not end the work
                 self._worker.log_event(self._topic, text.rstrip("\n"))
         return len(text)

@@ -108,7 +108,7 @@ def scratch_folder(target: Path, what: str, docker: Docker | None, runner: Runne
             yield Path(scratch)
     except (StackwrightError, OSError) as error:
         if isinstance(error, StackwrightError) and scratch and error.place.startswith(scratch):
-            error.place = str(target)  # whoever reads it finds no other file
+            error.place = str(target)  # readers never see another file
         if isinstance(error, DiskError) or not FULL.search(str(error)):
             raise
         said = error.cause if isinstance(error, StackwrightError) else str(error)

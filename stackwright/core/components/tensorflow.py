@@ -99,7 +99,7 @@ def _requires(cell: Cell) -> tuple[str, ...]:
     return (f"tensorflow{extra}=={version}",)
 
 
-# -- beside PyTorch ---------------------------------------------------------------------------------
+# -- with PyTorch -----------------------------------------------------------------------------------
 
 
 def _one_cuda(cell: Cell) -> Answer:

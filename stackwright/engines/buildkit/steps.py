@@ -77,7 +77,7 @@ class _Graph:
 
     def _identity(self, digest: str) -> str:
         step = self._steps.get(digest)
-        if step is None or step.name == CONTEXT:  # that of a solve beside this one is not told
+        if step is None or step.name == CONTEXT:  # a step of a parallel solve is not reported
             return CONTEXT
         inputs = [self.identity(one) for one in step.inputs]
         if inputs == list(step.inputs):

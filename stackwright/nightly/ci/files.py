@@ -73,7 +73,7 @@ def rendered(template: str, **values: Any) -> str:
     """Brackets instead of braces mark what is filled in: GitHub's own expressions have braces."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"), undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 (YAML is not HTML; all that is filled in comes from files of ours)
+        autoescape=False,  # noqa: S701 (YAML is not HTML; all values come from files of this repository)
         variable_start_string="[=", variable_end_string="=]",
         block_start_string="[%", block_end_string="%]", comment_start_string="[#", comment_end_string="#]",
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,

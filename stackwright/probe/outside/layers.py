@@ -116,7 +116,7 @@ def _folders(docker: Docker, found: Mapping[str, Any]) -> tuple[Path, ...]:
     return folders if readable and os.geteuid() == 0 else ()
 
 
-@lru_cache(maxsize=128)  # a layer never changes, and images share most of theirs
+@lru_cache(maxsize=128)  # a layer never changes, and images share most layers
 def _in_folder(folder: Path, search: Searching) -> Read:
     collected = Collected(name=folder.parent.name)
     files: list[Entry] = []

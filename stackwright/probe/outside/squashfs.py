@@ -55,7 +55,7 @@ def read(sif: Path, search: Searching, *, docker: Docker | None, runner: Runner)
         except EngineError as error:
             failure = error
         finally:
-            os.close(descriptor)  # whoever still writes ends by that
+            os.close(descriptor)  # a process that still writes ends by that
         done = writer.result()
         if failure and done.ok:
             raise failure

@@ -42,7 +42,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA trusted_schema = OFF")
             _migrate(connection, path)
             yield connection
-    except sqlite3.ProgrammingError:  # a defect of ours, and not of the file
+    except sqlite3.ProgrammingError:  # a defect of Stackwright, and not of the file
         raise
     except sqlite3.Error as error:
         raise RecordError(f"the history cannot be used: {error}", place=str(path), hint=hint) from error
