@@ -72,7 +72,7 @@ def probe(
     row = parent(rows, derived)
     own = replace(project, out=project.out / "derived" / derived.id.removeprefix("sha256:")[:12])
     job = Job(
-        project=own, row=row, docker=docker, site=site, runner=runner, display=display, image=derived.id,
+        project=own, row=row, engine=docker, site=site, runner=runner, display=display, image=derived.id,
         apptainer=lambda: apptainer.find(runner, docker, mirror=site.mirror),
     )  # fmt: skip
     judged = PHASES[Phase.PROBE_DOCKER].do(job, _record(derived, row))

@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackwright.build.display import Display
+from stackwright.core.errors import EngineError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Phase
+from stackwright.core.model.row import World
 from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.engines.apptainer import Apptainer
-from stackwright.engines.docker import Docker
+from stackwright.engines.docker import BRING_UP, Docker
 from stackwright.engines.sif.sign import Signer
 from stackwright.engines.stage_cache import Cache
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
+
+FACTS = "sif-of-definition"
+"""The folder of facts of a SIF of a definition file; those of the other worlds have the world's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +41,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """``apptainer`` is asked for when it is needed: finding one may mean to build its image.
+    """``engine`` is None where there is none: a definition file is built by an apptainer of the host.
+
+    ``apptainer`` is asked for when it is needed: finding one may mean to build its image.
 
     ``gpu``: rows that ask for it are tested on the GPU while they are built. ``signer`` signs the SIF,
     ``compression`` is that of its file system.
@@ -48,7 +55,7 @@ class Job:
 
     project: Project
     row: Planned
-    docker: Docker
+    engine: Docker | None
     apptainer: Callable[[], Apptainer]
     site: Site
     runner: Runner
@@ -63,6 +70,12 @@ class Job:
     stop: threading.Event = field(default_factory=threading.Event, compare=False)
 
     @property
+    def docker(self) -> Docker:
+        if self.engine is None:
+            raise EngineError("no container engine answers", place=self.id, hint=BRING_UP)
+        return self.engine
+
+    @property
     def id(self) -> str:
         return self.row.stack.id
 
@@ -73,3 +86,6 @@ class Job:
     @property
     def folder(self) -> Path:
         return self.project.folder(self.row.recipe)
+
+    def facts(self, world: World) -> Path:
+        return self.folder / "facts" / (FACTS if world is World.DEFINITION else world)

@@ -12,10 +12,11 @@ from typing import Any
 
 from stackwright.build.gpu_test import try_on_gpu
 from stackwright.build.job import Job
-from stackwright.build.sif import convert
+from stackwright.build.sif import convert, definition
+from stackwright.build.sif.convert import SIGNED_BY
 from stackwright.build.solve import Built, build
 from stackwright.core.checks.observed import found
-from stackwright.core.errors import DiskError
+from stackwright.core.errors import DiskError, VerdictError
 from stackwright.core.facts import distributions
 from stackwright.core.model.record import Component, Image, Layer, Phase, Record, SifFile, Step
 from stackwright.core.model.row import Tier, Verdict, World
@@ -32,6 +33,7 @@ from stackwright.engines.gpu import GpuAccess, NoGpu, look_for_gpu
 from stackwright.host.project import Project, sources
 from stackwright.host.runner import Completed
 from stackwright.host.site import settings
+from stackwright.probe.outside.documents import Documents
 from stackwright.probe.outside.read import of_image, of_sif, row_of
 from stackwright.probe.run import Probed, Witness, agreement, gather, probe_image
 from stackwright.records import files as record
@@ -42,9 +44,6 @@ BUILD_NEEDS = 25 * 10**9
 GPU_BUILD = "gpu while building"
 """Among the tools of a record: how the build was given the GPU, where the row asked to be tested on one."""
 
-SIGNED_BY = "sif signed by"
-"""Among the tools of a record: the head of the sha256 of the public key."""
-
 SMALL_COMPONENT = 20 * 10**6
 """Bytes below which a component is not worth a line of its own on the page."""
 
@@ -54,11 +53,15 @@ SHARED_MEMORY = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRow:
-    """``recorded`` is as much of ``done`` as the record and the shared files can say: no engine is asked."""
+    """``recorded`` is as much of ``done`` as the record and the shared files can say: no engine is asked.
+
+    ``problem`` is what the phase found wrong: it is recorded before it ends the run.
+    """
 
     do: Callable[[Job, Record], Record]
     done: Callable[[Job, Record], bool]
     recorded: Callable[[Project, Record], bool]
+    problem: Callable[[Record], VerdictError | None] = lambda current: None
 
 
 # -- base and build --------------------------------------------------------------------------------
@@ -199,7 +202,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
         world=World.DOCKER,
         execute=execute,
         probes=job.project.root / "probes",
-        folder=job.folder / "facts" / World.DOCKER,
+        folder=job.facts(World.DOCKER),
         image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
         outside=partial(of_image, job.docker, job.reference, job.site, row_of(job.row, World.DOCKER)),
@@ -209,7 +212,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
     idle = engine.Job(image=job.reference, entrypoint=("sleep",), argv=("infinity",), network=False)
     with engine.started(job.docker, idle) as container:
         witness = Witness(words=("--container", container), environment={"DOCKER_HOST": job.docker.host})
-        return _judged(job, current, probed, not_run, witness)
+        return _judged(job, current, probed, world=World.DOCKER, not_run=not_run, witness=witness)
 
 
 def _gpu(job: Job) -> GpuAccess | NoGpu:
@@ -218,10 +221,29 @@ def _gpu(job: Job) -> GpuAccess | NoGpu:
 
 
 def _probe_sif(job: Job, current: Record) -> Record:
+    outside = partial(
+        of_sif, _sif_path(job, current), job.site, row_of(job.row, World.SIF), docker=job.docker,
+        runner=job.runner, image=gather(job.facts(World.DOCKER)).get("ledger"),
+    )  # fmt: skip
+    return _probe_file(job, current, World.SIF, outside, _gpu(job))
+
+
+def _probe_definition(job: Job, current: Record) -> Record:
+    outside = partial(definition.outside, job, _sif_path(job, current))
+    return _probe_file(job, current, World.DEFINITION, outside, NoGpu(reason=definition.NO_GPU))
+
+
+def _sif_path(job: Job, current: Record) -> Path:
     assert current.sif is not None, "the phase before this one records the file"
-    apptainer, sif = job.apptainer(), job.project.out.parent / current.sif.path
+    return job.project.out.parent / current.sif.path
+
+
+def _probe_file(
+    job: Job, current: Record, world: World, outside: Callable[[], Documents], access: GpuAccess | NoGpu
+) -> Record:
+    """By the checks of a SIF, whatever it was made of; the verdict is recorded under ``world``."""
+    apptainer, sif = job.apptainer(), _sif_path(job, current)
     labels, scripts = convert.described(apptainer, sif)
-    access = _gpu(job)
     gpu = access if isinstance(access, GpuAccess) else None
     not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
 
@@ -235,35 +257,29 @@ def _probe_sif(job: Job, current: Record) -> Record:
         world=World.SIF,
         execute=execute,
         probes=job.project.root / "probes",
-        folder=job.folder / "facts" / World.SIF,
+        folder=job.facts(world),
         labels=labels,
         scripts=scripts,
-        outside=partial(
-            of_sif,
-            sif,
-            job.site,
-            row_of(job.row, World.SIF),
-            docker=job.docker,
-            runner=job.runner,
-            image=gather(job.folder / "facts" / World.DOCKER).get("ledger"),
-        ),
+        outside=outside,
         gpus=1 if gpu else 0,
         not_run=not_run,
     )
-    return _judged(job, current, probed, not_run, convert.witness(apptainer, sif))
+    witness = convert.witness(apptainer, sif)
+    return _judged(job, current, probed, world=world, not_run=not_run, witness=witness)
 
 
 def _judged(
     job: Job,
     current: Record,
     probed: Probed,
+    *,
+    world: World,
     not_run: Mapping[Tier, str],
     witness: Witness,
 ) -> Record:
-    world = probed.verdict.world
     check = agreement(
         job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
-        facts=job.folder / "facts" / world, verdict=probed.verdict, not_run=not_run,
+        facts=job.facts(world), verdict=probed.verdict, not_run=not_run,
         junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
         witness=witness,
     )  # fmt: skip
@@ -288,6 +304,18 @@ def _proven(world: World, current: Record) -> bool:
     """Whether all checks of this world are known, by today's probes, and none failed."""
     verdict = current.verdict(world)
     return verdict is not None and not verdict.failed
+
+
+def _failed(world: World, current: Record) -> VerdictError | None:
+    verdict = current.verdict(world)
+    if verdict is None or not verdict.failed:
+        return None
+    return VerdictError(
+        f"{len(verdict.failed)} checks failed",
+        place=f"{current.row} ({world})",
+        hint="./build.py report writes a page with every check, what it is for and what was seen",
+        details=tuple(f"{check.tier}: {check.id}: {check.detail}" for check in verdict.failed),
+    )
 
 
 # -- sif -------------------------------------------------------------------------------------------
@@ -328,20 +356,33 @@ def _sif_is_there(project: Project, current: Record) -> bool:
     return path.is_file() and path.stat().st_size == current.sif.bytes
 
 
+def _probing(world: World, do: Callable[[Job, Record], Record]) -> PhaseRow:
+    return PhaseRow(
+        do=do,
+        done=lambda job, current: _proven(world, current),
+        recorded=lambda project, current: _proven(world, current),
+        problem=partial(_failed, world),
+    )
+
+
 PHASES: Mapping[Phase, PhaseRow] = {
     Phase.BASE: PhaseRow(do=_base, done=_base_done, recorded=lambda project, current: True),
     Phase.BUILD: PhaseRow(
         do=_build, done=_build_done, recorded=lambda project, current: current.image is not None
     ),
-    Phase.PROBE_DOCKER: PhaseRow(
-        do=_probe_docker,
-        done=lambda job, current: _proven(World.DOCKER, current),
-        recorded=lambda project, current: _proven(World.DOCKER, current),
-    ),
+    Phase.PROBE_DOCKER: _probing(World.DOCKER, _probe_docker),
     Phase.SIF: PhaseRow(do=_sif, done=_sif_done, recorded=_sif_is_there),
-    Phase.PROBE_SIF: PhaseRow(
-        do=_probe_sif,
-        done=lambda job, current: _proven(World.SIF, current),
-        recorded=lambda project, current: _proven(World.SIF, current),
+    Phase.PROBE_SIF: _probing(World.SIF, _probe_sif),
+    Phase.DEFINITION: PhaseRow(do=definition.build, done=definition.is_built, recorded=_sif_is_there),
+    Phase.PROBE_DEFINITION: PhaseRow(
+        do=_probe_definition,
+        done=definition.is_proven,
+        recorded=lambda project, current: _proven(World.DEFINITION, current),
+    ),
+    Phase.COMPARE_DEFINITION: PhaseRow(
+        do=definition.compare,
+        done=lambda job, current: False,
+        recorded=lambda project, current: False,
+        problem=definition.problem,
     ),
 }

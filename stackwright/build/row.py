@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from stackwright import __version__
 from stackwright.build.job import Job
 from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
-from stackwright.core.errors import StackwrightError, VerdictError
+from stackwright.build.sif import definition
+from stackwright.core.errors import StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
-from stackwright.core.model.record import Phase, Record, Status, flatten
+from stackwright.core.model.record import Definition, Phase, Record, Status, flatten
 from stackwright.core.model.row import World
 from stackwright.core.render import dockerfile
 from stackwright.host.files import row_lock
@@ -18,14 +19,17 @@ from stackwright.host.project import Planned, Project
 from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
 
-PROBES = {Phase.PROBE_DOCKER: World.DOCKER, Phase.PROBE_SIF: World.SIF}
-"""And their worlds."""
+PROBES = (Phase.PROBE_DOCKER, Phase.PROBE_SIF, Phase.PROBE_DEFINITION)
 
 
 def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
-    """Do those of the wanted phases that are not done. A failure is recorded, then raised."""
+    """Do those of the wanted phases that are not done. A failure is recorded, then raised.
+
+    Phases of the image and of the definition file are not mixed: each has records of its own.
+    """
+    makes = Phase.DEFINITION if Phase.DEFINITION in wanted else Phase.BUILD
     with row_lock(job.project.out / job.id, job.display.say):
-        known = record.latest(job.project.records, job.id, job.row.recipe.key)
+        known = _latest(job, makes)
         if known and _judged_by_others(job.project, known):
             known = None
         if (
@@ -37,18 +41,23 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
         if known and all(PHASES[phase].done(job, known) for phase in wanted):
             return known
         job.project.note(job.row.recipe)
-        current = known if known and PHASES[Phase.BUILD].done(job, known) else _begin(job)
+        current = known if known and PHASES[makes].done(job, known) else _begin(job, makes)
         try:
             for phase in wanted:
                 _go_on(job)
                 if not PHASES[phase].done(job, current):
                     current = _enter(job, current, phase)
         except BaseException as error:
-            _close_failed(job, error)
+            _close_failed(job, makes, error)
             raise
         current = record.closed(current, Status.COMPLETE, at=datetime.now(UTC))
         record.write(current, job.project.records)
         return current
+
+
+def _latest(job: Job, makes: Phase) -> Record | None:
+    key = job.row.recipe.key
+    return record.latest(job.project.records, job.id, key, definition=makes is Phase.DEFINITION)
 
 
 def finished(
@@ -94,14 +103,17 @@ def _judged_by_others(project: Project, known: Record) -> bool:
     return dict(known.tools).get("checks") != checks_digest(project.root)
 
 
-def _begin(job: Job) -> Record:
+def _begin(job: Job, makes: Phase) -> Record:
+    of_definition = makes is Phase.DEFINITION
     fresh = Record(
         row=job.id,
         key=job.row.recipe.key,
+        definition=Definition(key=definition.recipe(job).key) if of_definition else None,
         lock=job.row.stack.lock.sha256,
         started=record.utc(datetime.now(UTC)),
         declared=flatten(dockerfile.declared(job.row.stack)),
-        tools=_tools(job),
+        phase=makes if of_definition else Phase.BASE,
+        tools=definition.tools(job) if of_definition else _tools(job),
         host=record.this_host(),
     )
     return record.begin(fresh, job.project.records)
@@ -119,7 +131,8 @@ def _enter(job: Job, current: Record, phase: Phase) -> Record:
     current = record.timed(current, phase, seconds)
     record.write(current, job.project.records)
     job.display.ended(job.id, phase, seconds)
-    _raise_if_failed(job, current, phase)
+    if problem := PHASES[phase].problem(current):
+        raise problem
     return current
 
 
@@ -128,34 +141,25 @@ def _go_on(job: Job) -> None:
         raise KeyboardInterrupt
 
 
-def _raise_if_failed(job: Job, current: Record, phase: Phase) -> None:
-    world = PROBES.get(phase)
-    verdict = current.verdict(world) if world else None
-    if verdict is None or not verdict.failed:
-        return
-    raise VerdictError(
-        f"{len(verdict.failed)} checks failed",
-        place=f"{job.id} ({world})",
-        hint="./build.py report writes a page with every check, what it is for and what was seen",
-        details=tuple(f"{check.tier}: {check.id}: {check.detail}" for check in verdict.failed),
-    )
-
-
-def _close_failed(job: Job, error: BaseException) -> None:
+def _close_failed(job: Job, makes: Phase, error: BaseException) -> None:
     """The record on the disk, not the one in hand: it holds everything that was finished."""
-    current = record.latest(job.project.records, job.id, job.row.recipe.key)
+    current = _latest(job, makes)
     if current:
         interrupted = job.stop.is_set() or isinstance(error, KeyboardInterrupt)
         status = Status.INTERRUPTED if interrupted else Status.FAILED
-        reason, cause = ("interrupted", "") if interrupted else _explained(error)
+        reason, cause = ("interrupted", "") if interrupted else _explained(error, makes)
         closed = record.closed(current, status, at=datetime.now(UTC), reason=reason, cause=cause)
         record.write(closed, job.project.records)
 
 
-def _explained(error: BaseException) -> tuple[str, str]:
-    """The reason in a line, and the name of its known cause."""
+def _explained(error: BaseException, makes: Phase) -> tuple[str, str]:
+    """The reason in a line, and the name of its known cause.
+
+    Reports show that of a definition file after the names of its row and of its world.
+    """
     if isinstance(error, StackwrightError):
-        return error.headline, error.known_cause.name if error.known_cause else ""
+        reason = error.first_line if makes is Phase.DEFINITION else error.headline
+        return reason, error.known_cause.name if error.known_cause else ""
     return str(error).partition("\n")[0] or "interrupted", ""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from rich.console import Console
 from stackwright.build import row as pipeline
 from stackwright.build.display import Display
 from stackwright.build.job import Job
-from stackwright.core.errors import StackwrightError
+from stackwright.core.errors import EngineError, StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Rejection
@@ -26,9 +28,8 @@ from stackwright.engines.sif.sign import Signer
 from stackwright.host.defects import internal_error
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
-from stackwright.records import definition_builds
 from stackwright.records import files as record
-from stackwright.records.definition_builds import Native
+from stackwright.records.report import definitions as of_definitions
 from stackwright.records.report import sharing, table
 
 PLAIN_WIDTH = 120
@@ -40,11 +41,14 @@ AGAIN = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The results of the rows: a record each, and by row the errors that ended some of them."""
+    """The results of the rows: a record each, and by row the errors that ended some of them.
+
+    ``records`` are of the rows' images, ``definitions`` of their definition files.
+    """
 
     records: tuple[Record, ...]
     failed: tuple[tuple[str, StackwrightError], ...] = ()
-    natives: tuple[Native, ...] = ()
+    definitions: tuple[Record, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -65,27 +69,49 @@ def work_rows(
     signer: Signer | None = None,
     compression: Compression = DEFAULT,
 ) -> Session:
-    """Work on every row that can work. EngineError at once where no engine answers."""
-    engine = docker.find(runner, project=project.id)
+    """Work on every row that can work. EngineError at once where no engine answers, if one is needed."""
     display, stop = Display(console), threading.Event()
+    by_definition = Phase.DEFINITION in wanted
+    engine = _engine(project, runner, display, needed=not by_definition)
+    find = cache(lambda: apptainer.find(runner, engine, mirror=site.mirror))
 
     def job(row: Planned) -> Job:
         return Job(
-            project=project, row=row, docker=engine, site=site, runner=runner, display=display, gpu=gpu,
-            signer=signer, compression=compression,
-            apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror), stop=stop,
+            project=project, row=row, engine=engine, site=site, runner=runner, display=display, gpu=gpu,
+            signer=signer, compression=compression, apptainer=find, stop=stop,
         )  # fmt: skip
 
+    if by_definition:
+        find()
+        with display.shown():
+            return ended(project, plan, _one_by_one(plan, lambda row: pipeline.work(job(row), wanted)))
+    assert engine is not None, "it is needed for images"
     with display.shown(), ThreadPoolExecutor(max_workers=jobs) as pool:
         futures = {row.stack.id: pool.submit(pipeline.work, job(row), wanted) for row in plan.rows}
         try:
-            failed = {row: error for row, future in futures.items() if (error := _error(future))}
+            failed = {row: error for row, future in futures.items() if (error := _error(future.result))}
         except KeyboardInterrupt:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             _end(futures.values(), engine)
             raise
     return ended(project, plan, failed)
+
+
+def _engine(project: Project, runner: Runner, display: Display, *, needed: bool) -> docker.Docker | None:
+    try:
+        return docker.find(runner, project=project.id)
+    except EngineError as error:
+        if needed:
+            raise
+        display.say(f"no engine: {error.cause}; a native apptainer needs none")
+        return None
+
+
+def _one_by_one(plan: Plan, work: Callable[[Planned], Record]) -> dict[str, StackwrightError]:
+    """In this thread: an interrupt then ends what runs on the host, and not in a container, as well."""
+    errors = {row.stack.id: _error(partial(work, row)) for row in plan.rows}
+    return {row: error for row, error in errors.items() if error}
 
 
 def _end(rows: Iterable[Future[Record]], engine: docker.Docker) -> None:
@@ -98,19 +124,18 @@ def _end(rows: Iterable[Future[Record]], engine: docker.Docker) -> None:
 def ended(project: Project, plan: Plan, failed: Mapping[str, StackwrightError]) -> Session:
     """Return the records of the rows, wherever they were worked on."""
     rows = [(row.stack.id, row.recipe.key) for row in plan.rows]
-    newest = (record.latest(project.records, *row) for row in rows)
-    natives = tuple(
-        one for one in definition_builds.newest(project.records).natives if (one.row, one.key) in rows
-    )
+    images = (record.latest(project.records, *row) for row in rows)
+    files = (record.latest(project.records, *row, definition=True) for row in rows)
     return Session(
-        records=tuple(found for found in newest if found), failed=tuple(failed.items()), natives=natives
-    )
+        records=tuple(filter(None, images)), failed=tuple(failed.items()),
+        definitions=tuple(filter(None, files)),
+    )  # fmt: skip
 
 
-def _error(future: Future[Record]) -> StackwrightError | None:
+def _error(work: Callable[[], Record]) -> StackwrightError | None:
     """Return the error that ended a row. A defect of Stackwright must not stop the others."""
     try:
-        future.result()
+        work()
     except StackwrightError as error:
         return error
     except Exception as defect:
@@ -120,15 +145,17 @@ def _error(future: Future[Record]) -> StackwrightError | None:
 
 def recorded(project: Project) -> Session:
     """What the records of all rows say, without doing anything."""
-    loaded, natively = record.load_all(project.records), definition_builds.newest(project.records)
-    warnings = (*loaded.warnings, *natively.warnings)
-    return Session(records=record.newest(loaded.records), natives=natively.natives, warnings=warnings)
+    images, files = (record.load_all(project.records, definition=kind) for kind in (False, True))
+    return Session(
+        records=record.newest(images.records), definitions=record.newest(files.records),
+        warnings=(*images.warnings, *files.warnings),
+    )  # fmt: skip
 
 
 def print_summary(project: Project, done: Session, rejections: Sequence[Rejection]) -> None:
     """The table of the rows at hand on stdout, and the page over all records."""
     out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
-    out.print(table.table(done.records, rejections, done.natives, plain=not out.is_terminal))
+    out.print(table.table(done.records, rejections, done.definitions, plain=not out.is_terminal))
     out.print(table.counts(done.records), markup=False, highlight=False)
     if shared := sharing.sentence(sharing.sharing(done.records)):
         out.print(shared, markup=False, highlight=False, soft_wrap=True)
@@ -140,11 +167,13 @@ def print_summary(project: Project, done: Session, rejections: Sequence[Rejectio
 
 def write_page(project: Project, rejections: Sequence[Rejection], more: Iterable[Record] = ()) -> Path:
     """``more`` are records whose files are elsewhere, or gone."""
-    loaded, natively = record.load_all(project.records), definition_builds.newest(project.records)
-    files = {record.path_of(one, project.records): one for one in (*more, *loaded.records)}
+    own = (record.load_all(project.records, definition=kind).records for kind in (False, True))
+    files = {record.path_of(one, project.records): one for one in (*more, *chain.from_iterable(own))}
+    records = [files[name] for name in sorted(files)]
+    images = [one for one in records if one.definition is None]
+    definitions = record.newest(one for one in records if one.definition)
     path = project.out / "report" / "index.html"
-    records = (files[name] for name in sorted(files))
-    return table.write_page(records, rejections, path, natives=natively.natives)
+    return table.write_page(images, rejections, path, definitions=definitions)
 
 
 def document(done: Session) -> dict[str, Any]:
@@ -156,7 +185,7 @@ def document(done: Session) -> dict[str, Any]:
     return {
         "version": 1,
         "records": [record.as_json(one) for one in done.records],
-        "definitions": [definition_builds.as_json(one) for one in done.natives],
+        "definitions": [of_definitions.as_json(one) for one in done.definitions],
         "steps": asdict(sharing.sharing(done.records)),
         "errors": errors,
     }

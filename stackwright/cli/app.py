@@ -23,7 +23,7 @@ from stackwright.core.errors import (
     UnknownError,
     UsageError,
 )
-from stackwright.core.model.compression import CHOICES, DEFAULT, Compression
+from stackwright.core.model.compression import CHOICES, DEFAULT
 from stackwright.core.model.compression import compression as chosen
 from stackwright.core.model.row import Cell, Refused, Rejection
 from stackwright.host.project import Plan, Project, cells, default_rows, plan, require_rows
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stackwright.build.job import Request
     from stackwright.build.rows import Session
     from stackwright.core.model.site import Site
-    from stackwright.engines.sif.sign import Signer
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = click.Path(path_type=Path)
@@ -192,7 +191,7 @@ def work(
     """Work on rows through some phases; the summary is printed in any case."""
     from stackwright.build import rows as session
     from stackwright.build.job import Request
-    from stackwright.core.model.record import Phase
+    from stackwright.core.model.record import DEFINITION_PHASES, IMAGE_PHASES, Phase
     from stackwright.engines.sif import sign as signing
 
     if cluster is not None and (sign or origin == "def"):
@@ -206,10 +205,8 @@ def work(
         _probe_derived(app, planned, image, form)
         return
     signer = signing.signer(_key(app, sign), app.runner) if sign else None
-    if origin == "def":
-        _from_definitions(app, planned, form, signer, how)
-        return
-    wanted = tuple(Phase(name) for name in phases) or tuple(Phase)
+    of_image = tuple(Phase(name) for name in phases) or IMAGE_PHASES
+    wanted = DEFINITION_PHASES if origin == "def" else of_image
     if cluster is not None:
         request = Request(phases=wanted, jobs=jobs, gpu=gpu, compression=how)
         done = _on_nodes(app, planned, request, cluster)
@@ -218,7 +215,9 @@ def work(
             app.project, planned, wanted, site=app.site, runner=app.runner, console=app.console, jobs=jobs,
             gpu=gpu, signer=signer, compression=how,
         )  # fmt: skip
-    if form == "json":
+    if origin == "def":
+        _print_definitions(app, planned, done, form)
+    elif form == "json":
         print_json(session.document(done))
         app.tell(planned)
     else:
@@ -282,24 +281,18 @@ def _refuse_what_definitions_cannot(jobs: int, gpu: bool) -> None:
         raise UsageError(cause, hint="leave out --gpu; ./build.py run --gpu tests the Docker image")
 
 
-def _from_definitions(
-    app: App, planned: Plan, form: str, signer: Signer | None, compression: Compression
-) -> None:
+def _print_definitions(app: App, planned: Plan, done: Session, form: str) -> None:
     from stackwright.build import rows as session
-    from stackwright.build.sif import definition_rows
+    from stackwright.records.report.definitions import summary
 
-    means = definition_rows.find_means(
-        app.site, app.runner, app.say, signer, compression=compression, project=app.project.id
-    )
-    made, errors = definition_rows.work(app.project, planned, means)
     if form == "json":
-        print_json(definition_rows.document(made, errors))
+        whole = session.document(done)
+        print_json({name: whole[name] for name in ("version", "definitions", "errors")})
     else:
-        for one in made:
-            click.echo(definition_rows.summary(one))
+        for one in done.definitions:
+            click.echo(summary(one))
         click.echo(f"page: {session.write_page(app.project, planned.rejections)}")
     app.tell(planned)
-    end(app, planned, errors)
 
 
 def end(app: App, planned: Plan, wrong: Sequence[StackwrightError]) -> None:

@@ -114,6 +114,7 @@ def _worked(seen: Seen, planned: Planned) -> RowNight:
     known = RowNight(
         row=row, state=State.UNCHANGED, why=why, key=key, lock=planned.stack.lock.sha256,
         baseline=seen.compared[row], changes=changed,
+        definition=builds.failed_definition(seen.db, row, key),
     )  # fmt: skip
     new = builds.complete(seen.db, row, key)
     if row in seen.failed or new is None:

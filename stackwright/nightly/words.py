@@ -70,6 +70,7 @@ def sections(morning: Morning) -> Iterator[Section]:
         ("Newly impossible", (_impossible(row) for row in morning.of(State.IMPOSSIBLE) if row.new)),
         ("Not resolved", map(_failed, morning.of(State.UNRESOLVED))),
         ("Not published", map(_unpublished, (row for row in morning.rows if row.unpublished))),
+        ("Definition file failed", map(_definition, (row for row in morning.rows if row.definition))),
         ("Changed upstream", (_upstream(change, rows) for change, rows in morning.upstream)),
         ("Rebuilt", map(_rebuilt, morning.of(State.REBUILT))),
         (f"Slower, faster, larger, smaller ({crossed})", _differing(morning)),
@@ -155,6 +156,11 @@ def _known(failure: Failure) -> Iterator[str]:
 def _unpublished(row: RowNight) -> Item:
     assert row.unpublished
     return Item(head=f"{row.row}: {row.unpublished.reason}", lines=tuple(_known(row.unpublished)))
+
+
+def _definition(row: RowNight) -> Item:
+    line = f"not in this night; again: ./build.py sif {row.row} --from def"
+    return Item(head=f"{row.row}: {row.definition}", lines=(line,))
 
 
 def _impossible(row: RowNight) -> Item:

@@ -11,7 +11,7 @@ from stackwright.core.checks.observed import dig
 from stackwright.core.components.table import MODULES
 from stackwright.core.model.labels import STACK
 from stackwright.core.model.record import Record, flatten
-from stackwright.core.model.row import Outcome, Tier, World
+from stackwright.core.model.row import IMAGE_WORLDS, Outcome, Tier, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,22 @@ def unproven(record: Record | None, required: tuple[Tier, ...], checks: str, *, 
         return ("no .sif of it was made",)
     if dict(record.tools).get("checks") != checks:
         return ("it was judged by other checks than today's",)
-    worlds = tuple(World) if sif else (World.DOCKER,)
+    worlds = IMAGE_WORLDS if sif else (World.DOCKER,)
     return tuple(reason for world in worlds for reason in _not_passed(record, world, required))
+
+
+def against(definition: Record | None) -> tuple[str, ...]:
+    """Return what the SIF of the definition file with the image's key says against the row.
+
+    It is proven from the same stack: what fails in it, or differs without a reason, is wrong in one of them.
+    Tiers that did not run, such as that of a GPU, say nothing.
+    """
+    if definition is None or definition.definition is None:
+        return ()
+    found = definition.definition.unexplained
+    differing = f"{len(found)} unexplained differences between the image and the SIF of its definition file"
+    failed = _not_passed(definition, World.DEFINITION, ()) if definition.verdicts else ()
+    return (*failed, *((differing,) if found else ()))
 
 
 def less(record: Record, before: Yesterday, *, sif: bool) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stackwright.core.errors import GateError, PublishError, StackwrightError
 from stackwright.core.model.matrix import Publish
-from stackwright.core.model.record import Record
+from stackwright.core.model.record import Record, Status
 from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
@@ -123,6 +123,8 @@ def alone(by: Publisher) -> Iterator[None]:
 
 def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
     """Where the rows would go. GateError where one may not be published; nothing is changed."""
+    for row in rows:
+        _warn_of_definition(by, row)
     names = [(row.stack.id, by.named(row, sif=sif)) for row in rows for sif in _worlds(by)]
     tags.refuse_shared(names)
     tags.refuse_set(by.scheme, names)
@@ -159,7 +161,19 @@ def _standing(by: Publisher, row: Planned) -> tuple[Record | None, tuple[str, ..
     """The row's record as it is in this moment, and what it lacks to be published at all."""
     known = record.latest(by.project.records, row.stack.id, row.recipe.key)
     required = tuple(Tier(name) for name in by.scheme.require)
-    return known, gate.unproven(known, required, checks_digest(by.project.root), sif=by.sif)
+    reasons = gate.unproven(known, required, checks_digest(by.project.root), sif=by.sif)
+    return known, (*reasons, *gate.against(_definition(by, row))) if by.sif else reasons
+
+
+def _definition(by: Publisher, row: Planned) -> Record | None:
+    return record.latest(by.project.records, row.stack.id, row.recipe.key, definition=True)
+
+
+def _warn_of_definition(by: Publisher, row: Planned) -> None:
+    """Its SIF is not published: without --sif, what is known about it does not refuse the row."""
+    known = _definition(by, row)
+    if known and known.status is Status.FAILED:
+        by.say(f"warning: {row.stack.id}: the build from its definition file failed: {known.reason}")
 
 
 def _worlds(by: Publisher) -> tuple[bool, ...]:

@@ -7,12 +7,13 @@ next run continues from it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +29,10 @@ from stackwright.core.errors import RecordError
 from stackwright.core.model.record import Host, Phase, Record, Status, Timing
 from stackwright.core.model.row import Verdict
 from stackwright.host.files import replace_durably
+from stackwright.records import earlier
+
+DEFINITION = "definition"
+"""The folder of a row's builds from its definition file, below that of its records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +83,17 @@ def closed(record: Record, status: Status, *, at: datetime, reason: str = "", ca
 def path_of(record: Record, folder: Path) -> Path:
     """``folder`` is that of all records (out/records)."""
     stamp = record.started.replace("-", "").replace(":", "")
-    return folder / record.row / f"{stamp}-{record.key[:12]}.json"
+    of_row = _of_row(folder, record.row, definition=record.definition is not None)
+    return of_row / f"{stamp}-{record.key[:12]}.json"
+
+
+def _of_row(folder: Path, row: str, *, definition: bool) -> Path:
+    return folder / row / DEFINITION if definition else folder / row
+
+
+def paths(folder: Path, *, definition: bool = False) -> list[Path]:
+    """The records of the rows' images, or of their definition files: by row and from old to new."""
+    return sorted(folder.glob(f"*/{DEFINITION}/[!.]*.json" if definition else "*/[!.]*.json"))
 
 
 def begin(record: Record, folder: Path) -> Record:
@@ -132,25 +147,44 @@ def load(path: Path) -> Record:
 def loads(content: bytes | str, place: str) -> Record:
     try:
         text = content.encode() if isinstance(content, str) else content
-        return _ADAPTER.validate_json(redacted_json(text), strict=True)
+        return _ADAPTER.validate_json(earlier.todays(redacted_json(text)), strict=True)
     except ValidationError as error:
         raise RecordError(f"not a record: {first_complaint(error)}", place=place, hint=MADE_AGAIN) from error
 
 
-def load_all(folder: Path) -> Loaded:
-    """All records below ``folder``, by row and from old to new."""
+def load_all(folder: Path, *, definition: bool = False) -> Loaded:
+    """All records of images below ``folder``, or those of definition files: by row and from old to new."""
     records, warnings = [], []
-    for path in sorted(folder.glob("*/[!.]*.json")):
+    for path in paths(folder, definition=definition):
         try:
-            records.append(load(path))
+            records.append(_loaded(path, definition=definition))
         except RecordError as error:
             warnings.append(str(error))
     return Loaded(records=tuple(records), warnings=tuple(warnings))
 
 
-def latest(folder: Path, row: str, key: str) -> Record | None:
-    """The newest record of exactly this content; damaged files are passed over."""
-    return next(_newest_first(folder, row, key), None)
+def latest(folder: Path, row: str, key: str, *, definition: bool = False) -> Record | None:
+    """The newest record of the image with exactly this content, or of the definition file of that image.
+
+    Damaged files are passed over.
+    """
+    if not re.fullmatch(r"[0-9a-f]{64}", key):
+        return None
+    of_row = _of_row(folder, row, definition=definition)
+    for path in sorted(of_row.glob(f"[!.]*-{key[:12]}.json"), reverse=True):
+        with contextlib.suppress(RecordError):
+            record = _loaded(path, definition=definition)
+            if record.key == key and record.row == row:
+                return record
+    return None
+
+
+def _loaded(path: Path, *, definition: bool) -> Record:
+    record = load(path)
+    if (record.definition is not None) is not definition:
+        what = "definition file" if record.definition else "image"
+        raise RecordError(f"the record of a row's {what}, in the wrong folder", place=str(path))
+    return record
 
 
 def newest(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -181,18 +215,6 @@ def this_host() -> Host:
         kernel=platform.release(),
         os=release.get("PRETTY_NAME", release.get("ID", "")),
     )
-
-
-def _newest_first(folder: Path, row: str, key: str) -> Iterator[Record]:
-    if not re.fullmatch(r"[0-9a-f]{64}", key):
-        return
-    for path in sorted((folder / row).glob(f"[!.]*-{key[:12]}.json"), reverse=True):
-        try:
-            record = load(path)
-        except RecordError:
-            continue
-        if record.key == key and record.row == row:
-            yield record
 
 
 def first_complaint(error: ValueError) -> str:

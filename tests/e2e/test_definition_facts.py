@@ -10,19 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from stackwright.build.sif.definition_rows import FACTS
+from stackwright.build.job import FACTS
 from stackwright.core.checks.compare import differences
 from stackwright.core.checks.judge import verify
+from stackwright.core.model.record import Record
 from stackwright.core.model.row import Outcome, Tier
 from stackwright.core.render.definition import render_definition
 from stackwright.host.project import Planned, Project, cells, plan, sources
 from stackwright.probe.run import gather
-from stackwright.records.definition_builds import Native, newest
+from stackwright.records import files as record
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
 ROWS = plan(PROJECT, cells(PROJECT)).rows
-FOUND = {one.row: one for one in newest(PROJECT.records).natives}
+FOUND = {one.row: one for one in record.newest(record.load_all(PROJECT.records, definition=True).records)}
 
 
 @pytest.fixture(params=ROWS, ids=lambda row: row.stack.id)
@@ -32,12 +33,13 @@ def row(request: pytest.FixtureRequest) -> Planned:
 
 
 @pytest.fixture
-def one(row: Planned) -> Native:
+def one(row: Planned) -> Record:
     name = row.stack.id
     found = FOUND.get(name)
     if found is None or found.sif is None:
         pytest.skip(f"no SIF of its definition file was built: ./build.py sif {name} --from def")
-    if found.definition != render_definition(row.stack, sources(PROJECT)).key:
+    assert found.definition
+    if found.definition.key != render_definition(row.stack, sources(PROJECT)).key:
         pytest.skip(
             f"the definition file has changed since its SIF was built: ./build.py sif {name} --from def"
         )
@@ -46,20 +48,20 @@ def one(row: Planned) -> Native:
     return found
 
 
-def test_what_differs_is_explained(row: Planned, one: Native) -> None:
+def test_what_differs_is_explained(row: Planned, one: Record) -> None:
     image, sif = (gather(PROJECT.folder(row.recipe) / "facts" / world) for world in ("docker", FACTS))
     assert len(image["system"]["distribution_packages"]) > 100
     assert [str(found) for found in differences(image, sif) if not found.why] == []
 
 
-def test_every_tier_of_the_cpu_passes_by_todays_checks(row: Planned, one: Native) -> None:
+def test_every_tier_of_the_cpu_passes_by_todays_checks(row: Planned, one: Record) -> None:
     facts = gather(PROJECT.folder(row.recipe) / "facts" / FACTS)
     verdict = verify(row.stack, facts, "sif", {Tier.GPU: "not asked here"})
     assert verdict.failed == ()
     assert {verdict.tier(tier) for tier in Tier if tier is not Tier.GPU} == {Outcome.PASSED}
 
 
-def test_the_file_is_there_under_its_name(one: Native) -> None:
+def test_the_file_is_there_under_its_name(one: Record) -> None:
     assert one.sif
     assert one.sif.path.endswith(".def.sif")
     assert (ROOT / one.sif.path).stat().st_size == one.sif.bytes

@@ -80,7 +80,7 @@ def test_the_same_file_by_every_way_and_no_more_disk_than_is_stated(
 def test_a_record_has_the_size_of_the_files(start_engine: StartEngine, tmp_path: Path) -> None:
     """What a conversion claims of the disk is reckoned from it."""
     own = start_engine(STORE).docker
-    job = replace(work_on_row.job(tmp_path, "size"), docker=own)
+    job = replace(work_on_row.job(tmp_path, "size"), engine=own)
     for _, name in PROVIDERS[job.row.stack.provider].wanted(job.row.stack):
         engine.tag(own, TINY, name)
     text = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}} AS final\nRUN --network=none {ZEROS}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -14,13 +15,16 @@ from typing import Any
 
 import cut_down
 import pytest
+from rich.console import Console
 
-from stackwright.build.sif import convert, definition_rows
+from stackwright.build import rows as session
+from stackwright.build.sif import convert, definition
 from stackwright.build.sif.convert import Made, finish
 from stackwright.build.sif.from_definition import base_arguments, built, lay_out
 from stackwright.core.components.horovod.build import SCRIPT
 from stackwright.core.errors import BuildError, DiskError
 from stackwright.core.model.labels import PROVIDER
+from stackwright.core.model.record import DEFINITION_PHASES, Phase, Status
 from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.core.render.definition import render_definition
@@ -34,7 +38,7 @@ from stackwright.engines.sif.layout import root_offset
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings as host
-from stackwright.records import definition_builds
+from stackwright.records import files as record
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 Build = Callable[[Path, Sources], Made]
@@ -161,7 +165,7 @@ def test_a_file_that_failed_its_probes_does_not_get_its_name(
     def built_already(*_: Any, **__: Any) -> Iterator[Path]:
         yield Path(shutil.copy(sif, tmp_path / "built.sif"))
 
-    monkeypatch.setattr(definition_rows, "built", built_already)
+    monkeypatch.setattr(definition, "built", built_already)
     monkeypatch.setattr(
         dockerfile, "_packages", lambda *_: cut_down.PACKAGES
     )  # the file's version is of its key
@@ -170,16 +174,26 @@ def test_a_file_that_failed_its_probes_does_not_get_its_name(
     folder = project.folder(row.recipe)
     folder.mkdir(parents=True)
     (folder / "cut-down.def.sif").write_text("the one of yesterday")
-    means = definition_rows.find_means(host.site(runner), runner, lambda text: None, None)
-    (one,), (error,) = definition_rows.work(project, Plan(rows=(row,), rejections=()), means)
+    done = session.work_rows(
+        project, Plan(rows=(row,), rejections=()), DEFINITION_PHASES, site=host.site(runner), runner=runner,
+        console=Console(file=io.StringIO()), jobs=1, gpu=False,
+    )  # fmt: skip
+    (one,), (error,) = done.definitions, done.errors
     assert error.exit_code == 8
     assert one.sif
     assert one.sif.path == f"out/cut-down/{row.recipe.key[:12]}/cut-down.def.failed.sif"
     assert one.sif.compression == "zstd:3"
     assert one.sif.sha256 == hashlib.sha256((folder / "cut-down.def.failed.sif").read_bytes()).hexdigest()
     assert (folder / "cut-down.def.sif").read_text() == "the one of yesterday"
-    assert definition_builds.newest(project.records).natives == (one,)
+    assert record.load_all(project.records, definition=True).records == (one,)
+    assert (one.status, one.phase) == (Status.FAILED, Phase.COMPARE_DEFINITION)
     assert one.reason.startswith("checks failed: ")
+    verdict = one.verdict("def")
+    assert verdict
+    assert verdict.failed
+    assert not (folder / "cut-down.def.unproven.sif").exists()
+    assert [timing.phase for timing in one.timings] == [*DEFINITION_PHASES]
+    assert (folder / "facts" / "sif-of-definition" / "system.json").is_file()
 
 
 def test_without_its_probes_it_does_not_say_that_it_was_tested(sif: Path, apptainer: Apptainer) -> None:

@@ -35,27 +35,34 @@ USER = 1000
 BECOME = (
     f"useradd --create-home --uid {USER} user && chmod 666 /dev/fuse && "
     "exec setpriv --reuid user --regid user --init-groups env HOME=/home/user "
-    'PYTHONPATH=/project:/project/tests/engine:/project/tests/unit "$@"'
+    'PYTHONPATH=/project:/project/tests/support/engine:/project/tests/support/samples "$@"'
 )
 BUILD = """
 from pathlib import Path
 import cut_down
-from stackwright.build.sif import definition_rows as definitions
+from stackwright.core.errors import EngineError
 from stackwright.core.render import definition, dockerfile as render
 from stackwright.build.sif.convert import finish
 from stackwright.build.sif.from_definition import built
-from stackwright.host.runner import Completed, Runner
+from stackwright.engines import apptainer, docker
+from stackwright.host.runner import Runner
 from stackwright.host.site import settings
 
-means = definitions.find_means(settings.site(Runner()), Runner(), print, None)
-assert means.docker is None and means.apptainer.native, means
+runner = Runner()
+try:
+    raise AssertionError(docker.find(runner))
+except EngineError as error:
+    print("no engine:", error.cause)
+site = settings.site(runner)
+program = apptainer.find(runner, None, mirror=site.mirror)
+assert program.native, program
 render._packages = lambda *_: cut_down.PACKAGES
 row, target = cut_down.row(), Path("/out/x.def.sif")
 with built(
-    row, definition.render_definition(row, cut_down.SMALL), target, apptainer=means.apptainer,
-    runner=means.runner, docker=None, site=means.site, needs=10**9,
+    row, definition.render_definition(row, cut_down.SMALL), target, apptainer=program,
+    runner=runner, docker=None, site=site, needs=10**9,
 ) as sif:
-    finish(sif, target, apptainer=means.apptainer, wanted=dict(render.labels(row)))
+    finish(sif, target, apptainer=program, wanted=dict(render.labels(row)))
 """
 
 KILLED = """

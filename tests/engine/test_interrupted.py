@@ -46,7 +46,7 @@ session.work_rows(
 
 def test_a_conversion_ends_at_once(tmp_path: Path, docker: Docker, runner: Runner) -> None:
     """With a compression that takes a minute for Debian's base, and a row that waits for its turn."""
-    path = f"{ROOT}:{ROOT / 'tests' / 'engine'}"
+    path = f"{ROOT}:{ROOT / 'tests' / 'support' / 'engine'}"
     argv = [sys.executable, "-c", PROGRAM, str(tmp_path), uuid4().hex]
     with subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}) as child:
         try:

@@ -13,7 +13,6 @@ import small_repository
 from own_engine import forget
 from small_repository import ROOT
 
-from stackwright.build import phases
 from stackwright.build.sif import convert
 from stackwright.core.errors import ConvertError, SiteError
 from stackwright.engines import apptainer as apptainers
@@ -152,7 +151,7 @@ def test_the_command_signs_with_the_site_s_key_which_is_cosign_s_as_well(
     assert done.ok, done.stderr
     (told,) = json.loads(done.stdout)["records"]
     forget(docker, told["image"]["reference"])
-    assert dict(told["tools"])[phases.SIGNED_BY] == ours.fingerprint
+    assert dict(told["tools"])[convert.SIGNED_BY] == ours.fingerprint
     sign.verify(apptainer, root / told["sif"]["path"], ours.public)
     cosign = oci_tools.find(oci_tools.Name.COSIGN, runner, docker, mirror=settings.apt_mirror(runner))
     with keys.loaded(ours.key, cosign) as key:

@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 from command import call
+from histories import a_night, filled
 from report_samples import broken, built
 from rows import ROOT
 
 from stackwright.core.errors import RecordError
-from stackwright.core.model.night import Input, Kind, Margins, Morning, Pushed, RowNight, State
-from stackwright.core.model.record import Record, Status
-from stackwright.records import files as record
+from stackwright.core.model.night import Input, Kind, Pushed, RowNight, State
+from stackwright.core.model.record import Status
 from stackwright.records.history import builds, nights, show
 from stackwright.records.history.merge import merge
-from stackwright.records.history.nights import Run
 from stackwright.records.history.schema import APPLICATION, MIGRATIONS, TABLES
 
 
@@ -28,29 +27,6 @@ def content(path: Path) -> dict[str, list[Any]]:
     """Every row of every table, in an order of its own."""
     with sqlite3.connect(path) as db:
         return {table: sorted(db.execute(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
-
-
-def filled(folder: Path, *records: Record) -> Path:
-    """A history of these records."""
-    for one in records:
-        record.write(one, folder / "records")
-    path = folder / "history.sqlite"
-    with builds.opened(path) as db:
-        builds.take_records(db, folder / "records")
-    return path
-
-
-def a_night(path: Path, run: str, row: RowNight, *, started: str, ended: bool = True) -> None:
-    margins = Margins()
-    with builds.opened(path) as db:
-        begun = Run(id=run, started=started, matrix="matrix.yaml", locked=False, margins=margins)
-        nights.begin(db, begun, {row.row: row.baseline})
-        if ended:
-            morning = Morning(
-                run=run, started=started, finished=f"{started[:-1]}9Z", matrix="matrix.yaml", locked=False,
-                margins=margins, rows=(row,),
-            )  # fmt: skip
-            nights.finish(db, morning)
 
 
 def test_a_record_becomes_rows_that_any_tool_reads(tmp_path: Path) -> None:
@@ -105,6 +81,7 @@ def test_a_history_of_the_first_format_takes_the_records_again(tmp_path: Path) -
     path = filled(tmp_path, built(row="one"))
     with sqlite3.connect(path) as db:
         db.execute("DROP TABLE record")
+        db.execute("ALTER TABLE build DROP COLUMN definition")
         db.execute("PRAGMA user_version = 1")
     assert len(content(filled(tmp_path))["record"]) == 1
 
@@ -334,7 +311,7 @@ def test_a_history_without_nights_says_why_and_what_adds_one(
     assert code == 0
     assert "./build.py nightly" in err
     assert "./build.py report" in err
-    assert out == "" or json.loads(out) == {"version": 1, "nights": []}
+    assert out == "" or json.loads(out) == {"version": 1, "nights": [], "definitions": []}
 
 
 def test_a_row_or_a_night_that_nobody_knows_is_said(

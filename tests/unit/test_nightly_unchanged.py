@@ -12,7 +12,7 @@ from typing import NoReturn
 import pytest
 from command import call
 from quiet_nights import ROWS, NoProgram, generated, no_site, proven, work
-from report_samples import built
+from report_samples import built, failed_definition
 from rich.console import Console
 from rows import ROOT
 
@@ -34,6 +34,22 @@ def test_over_the_shipped_matrix_nothing_is_started_and_nothing_pushed(tmp_path:
     first = work(project)
     assert {row.state for row in first.rows} == {State.UNCHANGED}
     assert {row.state for row in work(project).rows} == {State.UNCHANGED}
+
+
+def test_a_definition_file_that_failed_is_named_though_the_row_is_unchanged(tmp_path: Path) -> None:
+    """With the key of this night: one of an earlier key says nothing about it."""
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path)
+    proven(project)
+    one, other = plan(project, cells(project, ["cuda12-torch", "cuda12-mpich"])).rows
+    record.write(failed_definition(row=one.stack.id, key=one.recipe.key), project.records)
+    record.write(failed_definition(row=other.stack.id, key="0" * 64), project.records)
+    morning = work(project)
+    assert {row.state for row in morning.rows} == {State.UNCHANGED}
+    assert {row.row: row.definition for row in morning.rows if row.definition} == {
+        "cuda12-torch": "checks failed: 1"
+    }
+    assert "Definition file failed\n  cuda12-torch: checks failed: 1\n" in text(morning)
+    assert report.document(morning)["exit_code"] == 0
 
 
 @pytest.fixture(scope="module")

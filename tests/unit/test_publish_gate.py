@@ -5,22 +5,32 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from image_facts import EXTENSION, docker_facts, stack
-from report_samples import built
+from report_samples import UNEXPLAINED, built, failed_definition, unbuilt_definition
+from report_samples import definition as of_definition
+from rows import ROOT
 
 from stackwright.core.checks.judge import verify
 from stackwright.core.config import schema
 from stackwright.core.config.load import interpret
-from stackwright.core.errors import MatrixError
+from stackwright.core.errors import GateError, MatrixError
 from stackwright.core.model.matrix import Publish
 from stackwright.core.model.record import Image, Record, SifFile
 from stackwright.core.model.row import Check, Outcome, Tier, Verdict, World
-from stackwright.publish import gate, tags
+from stackwright.engines.docker import Docker
+from stackwright.host.project import Project, cells, plan
+from stackwright.host.runner import Runner
+from stackwright.probe.digest import checks_digest
+from stackwright.publish import Publisher, foretell, gate, refusals, tags
 from stackwright.publish.gate import Yesterday
+from stackwright.publish.registry.client import Registry
+from stackwright.records import files as records
 
 CPU = (Tier.STATIC, Tier.LINK, Tier.BUILT, Tier.COLLECTIVE)
 CHECKS = "0123456789ab"
@@ -104,6 +114,65 @@ def test_what_was_not_asked_for_one_cause_keeps_the_row_back() -> None:
 def test_what_is_missing_is_said(row: Record | None, reason: str) -> None:
     said = gate.unproven(row, CPU, CHECKS, sif=True)
     assert reason in said[0]
+
+
+# -- the SIF of its definition file ----------------------------------------------------------------
+
+
+def test_a_definition_file_says_something_against_a_row_where_it_was_proven_and_failed() -> None:
+    assert gate.against(None) == gate.against(of_definition()) == gate.against(unbuilt_definition()) == ()
+    assert gate.against(failed_definition()) == ("the tier link failed in def",)
+    assert gate.against(of_definition(UNEXPLAINED, UNEXPLAINED)) == (
+        "2 unexplained differences between the image and the SIF of its definition file",
+    )
+
+
+class NoRegistry:
+    """What the gate looks up first is among the records."""
+
+
+def asked(folder: Path, definition: Record | None, *, sif: bool) -> tuple[tuple[str, ...], list[str]]:
+    """Why a proven row is refused, and what is said; its SIF of the definition file is this one."""
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=folder)
+    row = plan(project, cells(project, ["cuda12-torch"])).rows[0]
+    names: dict[str, Any] = {"row": row.stack.id, "key": row.recipe.key}
+    tools = (("checks", checks_digest(ROOT)),)
+    records.write(replace(record(verdict(), verdict("sif")), tools=tools, **names), project.records)
+    if definition:
+        records.write(replace(definition, **names), project.records)
+    said: list[str] = []
+    by = Publisher(
+        project=project, scheme=Publish(), registry=cast("Registry", NoRegistry()), base="base",
+        docker=cast("Docker", None), runner=Runner(), skopeo=cast("Any", None), say=said.append, today=DAY,
+        allow_less=(row.stack.id,), sif=sif,
+    )  # fmt: skip
+    refusals(by, row)
+    try:
+        foretell(by, [row])
+    except GateError as error:
+        return (error.cause,), said
+    return refusals(by, row), said
+
+
+@pytest.mark.parametrize("sif", [False, True])
+def test_a_good_one_and_none_at_all_change_nothing(sif: bool, tmp_path: Path) -> None:
+    assert asked(tmp_path / "a", None, sif=sif) == ((), [])
+    assert asked(tmp_path / "b", of_definition(), sif=sif) == ((), [])
+
+
+def test_one_that_failed_refuses_the_sif_and_is_said_without_it(tmp_path: Path) -> None:
+    warning = "warning: cuda12-torch: the build from its definition file failed: checks failed: 1"
+    assert asked(tmp_path / "a", failed_definition(), sif=False) == ((), [warning])
+    refused, said = asked(tmp_path / "b", failed_definition(), sif=True)
+    assert refused == ("cuda12-torch: the tier link failed in def",)
+    assert said == [warning]
+
+
+def test_one_that_was_not_built_is_said_and_refuses_nothing(tmp_path: Path) -> None:
+    for sif in (False, True):
+        refused, (warning,) = asked(tmp_path / str(sif), unbuilt_definition(), sif=sif)
+        assert refused == ()
+        assert warning.endswith("failed: E: no such package")
 
 
 # -- less than yesterday ---------------------------------------------------------------------------

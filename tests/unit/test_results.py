@@ -11,11 +11,10 @@ from stackwright.core.config.expand import expand
 from stackwright.core.config.load import load
 from stackwright.core.model.record import Status
 from stackwright.core.model.row import Outcome, Tier
-from stackwright.records import definition_builds
 from stackwright.records import files as record
 from stackwright.records.report.sharing import sentence, sharing
 
-NATIVE = sorted((ROOT / "docs" / "results").glob("*/definition/*.json"))
+DEFINITIONS = sorted((ROOT / "docs" / "results").glob("*/definition/*.json"))
 FILES = sorted((ROOT / "docs" / "results").glob("*/*.json"))
 ROWS = {cell.id for cell in expand(load(ROOT / "matrix.yaml"))}
 
@@ -33,15 +32,17 @@ def test_a_result_is_a_complete_record(path: Path) -> None:
         assert set(tiers.values()) == {Outcome.PASSED}
 
 
-@pytest.mark.parametrize("path", NATIVE, ids=lambda path: f"{path.parent.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: f"{path.parent.parent.name}/{path.stem}")
 def test_a_sif_of_a_definition_file_passed_and_is_as_the_image(path: Path) -> None:
-    found = definition_builds.load(path)
-    assert (found.row, found.reason) == (path.stem, "")
-    assert found.verdict
-    tiers = {tier: found.verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}
+    found = record.load(path)
+    assert (found.row, found.status) == (path.stem, Status.COMPLETE)
+    verdict = found.verdict("def")
+    assert verdict
+    tiers = {tier: verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}
     assert set(tiers.values()) == {Outcome.PASSED}
-    assert found.differences is not None
-    assert [one for one in found.differences if not one.why] == []
+    assert found.definition
+    assert found.definition.differences is not None
+    assert found.definition.unexplained == ()
 
 
 def test_every_row_has_a_result() -> None:

@@ -31,7 +31,7 @@ def done(folder: Path, signer: Signer | None, tools: dict[str, str], made_with: 
 
 
 def test_it_is_made_again_where_another_key_signed_it_or_none(tmp_path: Path) -> None:
-    signed = {phases.SIGNED_BY: OURS.fingerprint}
+    signed = {convert.SIGNED_BY: OURS.fingerprint}
     assert done(tmp_path, None, {})
     assert done(tmp_path, None, signed)
     assert done(tmp_path, OURS, signed)

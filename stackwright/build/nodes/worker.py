@@ -157,7 +157,7 @@ def _job(shared: Shared, task: Task) -> Job:
     file.enter(shared.site, environ)
     engine, site = docker.find(runner, project=shared.project.id), settings.site(runner, environ)
     return Job(
-        project=shared.project, row=_row(shared, task), docker=engine, site=site, runner=runner,
+        project=shared.project, row=_row(shared, task), engine=engine, site=site, runner=runner,
         display=Display(Console(file=_Told(shared.topic), width=WIDTH)), gpu=shared.gpu,
         compression=shared.compression, cache=shared.cache, stages=task.stages, one_of_many=True,
         apptainer=lambda: apptainer.find(runner, engine, mirror=site.mirror),

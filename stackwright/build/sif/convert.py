@@ -25,6 +25,9 @@ from stackwright.probe.run import Witness
 SMALL = 10**8
 """Bytes for what is not the file system: the skeleton, the answers of the engine."""
 
+SIGNED_BY = "sif signed by"
+"""Among the tools of a record: the head of the sha256 of the public key."""
+
 SCRATCH = ".sif-"
 TIMEOUT = 4 * 3600
 """Seconds; a conversion of 12 GB took 700 on two cores with gzip:9, and zstd:22 is ten times as slow."""

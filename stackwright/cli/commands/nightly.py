@@ -62,7 +62,7 @@ def nightly_command(app: App, /, rows: Words, where: Words, form: str, **options
 
     Without ROW it is all rows of the matrix. Rows of which nothing changed cost no call to the engine.
     """
-    from stackwright.core.model.record import Phase
+    from stackwright.core.model.record import IMAGE_PHASES
     from stackwright.nightly import compare as told
     from stackwright.nightly import night, report
 
@@ -74,7 +74,7 @@ def nightly_command(app: App, /, rows: Words, where: Words, form: str, **options
         site=lambda: app.site,
         locked=options["locked"],
         update_locks=options["update_locks"],
-        phases=tuple(Phase) if options["sif"] else night.PHASES,
+        phases=IMAGE_PHASES if options["sif"] else night.PHASES,
         jobs=options["jobs"],
         gpu=options["gpu"],
         margins=Margins(size=options["size_margin"], time=options["time_margin"]),
@@ -159,13 +159,15 @@ def history_command(context: click.Context, history_path: Path | None) -> None:
 def show_command(found: tuple[App, Path], rows: Words = (), nights: int = 7, form: str = "text") -> None:
     """Show a line for each row and night: its result, tiers, size and time. The newest is the first.
 
-    A night is a run of `nightly`. What `run` did is shown by `report`.
+    A night is a run of `nightly`. What `run` did is shown by `report`. Builds from definition files have
+    lines of their own: their result begins with `def`.
     """
     from stackwright.build.rows import PLAIN_WIDTH
     from stackwright.records.history import show
 
     app, path = found
-    lines = show.lines(path, rows, nights, _rows(app))
+    own = app.project.records if path == _history(app, None) else None
+    lines = show.lines(path, rows, nights, _rows(app), own)
     if not lines:
         app.say(show.nothing(path, rows))
     if form == "json":

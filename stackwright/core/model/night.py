@@ -124,7 +124,8 @@ class RowNight:
     """One row. ``why`` it was worked on, as text; ``changes`` since ``baseline``, the last complete build.
 
     ``new``: it was not so in the night before. ``lock`` is the sha256 of the lock that the key was made with.
-    ``build`` and ``baseline`` name records. ``unpublished`` says why what passed is not in the registry.
+    ``build`` and ``baseline`` name records. ``unpublished`` says why what passed is not in the registry,
+    ``definition`` why the last build from the definition file of this key failed.
     """
 
     row: str
@@ -144,6 +145,7 @@ class RowNight:
     rejection: Rejection | None = None
     pushed: Pushed | None = None
     unpublished: Failure | None = None
+    definition: str = ""
 
     @property
     def edited(self) -> bool:

@@ -17,19 +17,25 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from stackwright.core.checks.compare import Difference
 from stackwright.core.model.row import Verdict
-
-pass
 
 
 class Phase(StrEnum):
-    """What a run does to a row, in this order."""
+    """What a run does, in this order: to a row's image, or to its definition file."""
 
     BASE = "base"
     BUILD = "build"
     PROBE_DOCKER = "probe docker"
     SIF = "sif"
     PROBE_SIF = "probe sif"
+    DEFINITION = "def"
+    PROBE_DEFINITION = "probe def"
+    COMPARE_DEFINITION = "compare def"
+
+
+IMAGE_PHASES = (Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER, Phase.SIF, Phase.PROBE_SIF)
+DEFINITION_PHASES = (Phase.DEFINITION, Phase.PROBE_DEFINITION, Phase.COMPARE_DEFINITION)
 
 
 class Status(StrEnum):
@@ -88,6 +94,21 @@ class SifFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a SIF was built from, other than an image. ``key`` is that of the definition file and its folder.
+
+    ``differences`` are from the facts of the image with the record's key; None where there were none.
+    """
+
+    key: Sha256
+    differences: tuple[Difference, ...] | None = None
+
+    @property
+    def unexplained(self) -> tuple[Difference, ...]:
+        return tuple(found for found in self.differences or () if not found.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """``digest`` and ``started`` tell executions apart, ``identity`` steps; "" and None where not known."""
 
@@ -123,12 +144,17 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """``declared`` and ``found`` use the same names (see ``flatten``), so that they can be compared."""
+    """``declared`` and ``found`` use the same names (see ``flatten``), so that they can be compared.
+
+    ``definition`` is None where the run worked on the row's image. ``lock`` is "" in records of a definition
+    file that an earlier release wrote.
+    """
 
     version: Literal[1] = 1
     row: RowId
     key: Sha256
-    lock: Sha256
+    definition: Definition | None = None
+    lock: Sha256 | Literal[""]
     started: Utc
     finished: Utc | None = None
     status: Status = Status.INTERRUPTED

@@ -23,10 +23,15 @@ class Tier(StrEnum):
 
 
 class World(StrEnum):
-    """The forms of an image: in an engine, and as a file of Apptainer."""
+    """The forms of a row: its image in an engine, the SIF of that image, the SIF of its definition file."""
 
     DOCKER = "docker"
     SIF = "sif"
+    DEFINITION = "def"
+
+
+IMAGE_WORLDS = (World.DOCKER, World.SIF)
+"""The image, and the SIF that is made of it. The checks of SIF judge the SIF of a definition file as well."""
 
 
 class Outcome(StrEnum):

@@ -113,17 +113,17 @@ class Build:
 
 def id_of(one: Record) -> str:
     """The name of the record's file below out/records, without its ending."""
-    return f"{one.row}/{record.path_of(one, Path()).stem}"
+    return record.path_of(one, Path()).with_suffix("").as_posix()
 
 
 def take_records(connection: sqlite3.Connection, folder: Path) -> None:
     """Every record below the folder that is new or has changed; damaged files are passed over."""
     known = dict(connection.execute("SELECT id, content FROM build"))
     fresh: list[tuple[Record, str]] = []
-    for path in sorted(folder.glob("*/[!.]*.json")):
+    for path in (*record.paths(folder), *record.paths(folder, definition=True)):
         with contextlib.suppress(RecordError, OSError):
             content = hashlib.sha256(path.read_bytes()).hexdigest()
-            if known.get(f"{path.parent.name}/{path.stem}") != content:
+            if known.get(path.relative_to(folder).with_suffix("").as_posix()) != content:
                 fresh.append((record.load(path), content))
     if fresh:
         with transaction(connection):
@@ -133,9 +133,13 @@ def take_records(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def keep_newest_records(connection: sqlite3.Connection) -> None:
-    """Of every row the record that started last and the last complete one, in full: for the page."""
-    newest = "SELECT id FROM (SELECT id, max(started) FROM build {} GROUP BY row)"
-    queries = (newest.format(""), newest.format("WHERE status = 'complete'"))
+    """Of every row the record that started last and the last complete one, in full: for the page.
+
+    And of every definition file the record that started last.
+    """
+    newest = "SELECT id FROM (SELECT id, max(started) FROM build WHERE {} GROUP BY row)"
+    kinds = ("definition = ''", "definition = '' AND status = 'complete'", "definition <> ''")
+    queries = map(newest.format, kinds)
     connection.execute(f"DELETE FROM record WHERE build NOT IN ({' UNION '.join(queries)})")  # noqa: S608
 
 
@@ -154,6 +158,7 @@ def _take(connection: sqlite3.Connection, one: Record, content: str) -> None:
         id, content, one.row, one.key, one.lock, one.started, one.finished, one.status.value,
         one.phase.value, one.reason, *named, tools.get("checks", ""), tools.get("stackwright", ""),
         tools.get("docker", ""), host.cpus, host.memory, host.machine, host.os,
+        one.definition.key if one.definition else "",
     )])  # fmt: skip
     insert(connection, "timing", [(id, timing.phase.value, timing.seconds) for timing in one.timings])
     insert(connection, "size", [(id, *size) for size in _sizes(one)])
@@ -190,18 +195,19 @@ def _tiers(verdict: Verdict) -> Iterator[tuple[str, str, str, int, int, int]]:
 
 
 def newest_complete(connection: sqlite3.Connection) -> dict[str, Build]:
-    """Of every row the complete build that started last."""
+    """Of every row the complete build of its image that started last."""
     found = connection.execute(
-        "SELECT id, max(started) FROM build WHERE status = 'complete' GROUP BY row ORDER BY row"
+        "SELECT id, max(started) FROM build WHERE status = 'complete' AND definition = ''"
+        " GROUP BY row ORDER BY row"
     )
     builds = (build(connection, id) for id, _ in found.fetchall())
     return {one.row: one for one in builds if one}
 
 
 def complete(connection: sqlite3.Connection, row: str, key: str) -> Build | None:
-    """The newest complete build of exactly this content."""
+    """The newest complete build of the image with exactly this content."""
     found = connection.execute(
-        "SELECT id FROM build WHERE row = ? AND key = ? AND status = 'complete'"
+        "SELECT id FROM build WHERE row = ? AND key = ? AND status = 'complete' AND definition = ''"
         " ORDER BY started DESC LIMIT 1",
         (row, key),
     ).fetchone()
@@ -211,9 +217,20 @@ def complete(connection: sqlite3.Connection, row: str, key: str) -> Build | None
 def last_phase(connection: sqlite3.Connection, row: str, key: str) -> str:
     """Return the phase that the last run of this content reached; empty if there was none."""
     found = connection.execute(
-        "SELECT phase FROM build WHERE row = ? AND key = ? ORDER BY started DESC LIMIT 1", (row, key)
+        "SELECT phase FROM build WHERE row = ? AND key = ? AND definition = '' ORDER BY started DESC LIMIT 1",
+        (row, key),
     ).fetchone()
     return str(found[0]) if found else ""
+
+
+def failed_definition(connection: sqlite3.Connection, row: str, key: str) -> str:
+    """Why the last build from the definition file of this image failed; empty where it did not."""
+    found = connection.execute(
+        "SELECT status, reason FROM build WHERE row = ? AND key = ? AND definition <> ''"
+        " ORDER BY started DESC LIMIT 1",
+        (row, key),
+    ).fetchone()
+    return str(found[1]) if found and found[0] == "failed" else ""
 
 
 def build(connection: sqlite3.Connection, id: str) -> Build | None:

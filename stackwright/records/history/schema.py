@@ -74,13 +74,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT""",
         "UPDATE build SET content = ''",  # so that records that are still there are read again
     ),
+    ("ALTER TABLE build ADD COLUMN definition TEXT NOT NULL DEFAULT ''",),
 )
 
 TABLES = {
     "build": (
         "id", "content", "row", "key", "lock", "started", "finished", "status", "phase", "reason",
         "reference", "image", "digest", "base", "checks", "stackwright", "engine", "cpus", "memory",
-        "machine", "os",
+        "machine", "os", "definition",
     ),
     "tier": ("build", "world", "tier", "outcome", "passed", "failed", "not_run"),
     "failed_check": ("build", "world", "name", "detail"),

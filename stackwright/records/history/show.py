@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,25 @@ LINES = """SELECT row, id, started, state, key, tiers, image, sif, seconds FROM 
 ) WHERE number <= ? ORDER BY row, started DESC"""
 """A night may be of some rows alone, as those of CI's shards are: each row has nights of its own."""
 
+DEFINITIONS = """SELECT row, id, started, 'def ' || status, key,
+    coalesce((SELECT world || ' ' || sum(outcome = 'passed') || ' of ' || count(*) FROM tier
+        WHERE tier.build = id), '') AS tiers,
+    NULL, (SELECT bytes FROM size WHERE size.build = id AND kind = 'sif') AS sif,
+    (SELECT sum(seconds) FROM timing WHERE timing.build = id) AS seconds, definition FROM (
+    SELECT *, row_number() OVER (PARTITION BY row ORDER BY started DESC) AS number
+    FROM build WHERE definition <> ''
+) WHERE number <= ? ORDER BY row, started DESC"""
+
 ENDED = "SELECT id FROM run WHERE finished IS NOT NULL ORDER BY started DESC, id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row in one night, and the build that stood at its end: None where it has no such thing.
+    """One row in one night, and its build at the end of it; or, in any night or day, a build from the
+    ``definition`` file with this key. None where it has no such thing.
 
-    ``tiers``: how many passed in each world, as text. ``image`` and ``sif`` are in bytes.
+    ``run``: the night, or the build. ``tiers``: how many passed in each world, as text. ``image`` and ``sif``
+    are in bytes.
     """
 
     row: str
@@ -51,16 +63,24 @@ class Line:
     image: int | None
     sif: int | None
     seconds: float | None
+    definition: str = ""
 
 
-def lines(path: Path, rows: Sequence[str], nights: int, known: Collection[str] = ()) -> tuple[Line, ...]:
+def lines(
+    path: Path, rows: Sequence[str], nights: int, known: Collection[str] = (), records: Path | None = None
+) -> tuple[Line, ...]:
     """Return the last nights of the rows that a pattern names, or of all; the newest is the first.
 
-    UsageError where a pattern matches no row of a night, and none of the ``known`` rows.
+    Among them are the last builds from the definition file of each row, as many as nights. ``records``, the
+    folder of all, are taken into the history before. UsageError where a pattern matches no row of a night,
+    and none of the ``known`` rows.
     """
     with builds.opened(path) as db:
-        found = db.execute(LINES, (nights,)).fetchall()
-    made = tuple(Line(**dict(zip(Line.__dataclass_fields__, one, strict=True))) for one in found)
+        if records:
+            builds.take_records(db, records)
+        found = [one for query in (LINES, DEFINITIONS) for one in db.execute(query, (nights,))]
+    made = sorted(starmap(_line, found), key=lambda one: one.started, reverse=True)
+    made.sort(key=lambda one: one.row)
     names = {*known, *(one.row for one in made)}
     for name in rows:
         if not any(fnmatchcase(row, name) for row in names):
@@ -69,6 +89,10 @@ def lines(path: Path, rows: Sequence[str], nights: int, known: Collection[str] =
                 f"no row of the matrix or of a night matches {name!r}", place=str(path), hint=hint
             )
     return tuple(one for one in made if not rows or any(fnmatchcase(one.row, name) for name in rows))
+
+
+def _line(*values: Any) -> Line:
+    return Line(**dict(zip(Line.__dataclass_fields__, values, strict=False)))
 
 
 def nothing(path: Path, rows: Sequence[str]) -> str:
@@ -81,7 +105,11 @@ def nothing(path: Path, rows: Sequence[str]) -> str:
 
 
 def document(found: Sequence[Line]) -> dict[str, Any]:
-    return {"version": 1, "nights": [asdict(one) for one in found]}
+    documents = [asdict(one) for one in found]
+    return {
+        "version": 1, "nights": [one for one in documents if not one["definition"]],
+        "definitions": [one for one in documents if one["definition"]],
+    }  # fmt: skip
 
 
 def table(found: Sequence[Line]) -> Table:

@@ -17,22 +17,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from stackwright import __version__
 from stackwright.core.components.table import COMPILED
 from stackwright.core.launch.examples import Recipe, recipes
-from stackwright.core.model.record import Record, Step
-from stackwright.core.model.row import Check, Rejection, Tier
-from stackwright.records.definition_builds import Native
+from stackwright.core.model.record import Phase, Record, Step
+from stackwright.core.model.row import IMAGE_WORLDS, Check, Rejection, Tier
 from stackwright.records.files import newest, utc
+from stackwright.records.report import definitions as of_definitions
 from stackwright.records.report.sharing import sentence, sharing
 from stackwright.records.report.wording import (
     LABELS,
-    WORLDS,
     State,
     TierCell,
     agrees,
     duration,
     ending,
     key_versions,
-    native_cells,
-    native_notes,
     not_run,
     plural,
     size,
@@ -128,10 +125,11 @@ class RowView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NativeView:
+class DefinitionView:
     """A SIF of a definition file. ``notes`` are what must be known in addition to its marks."""
 
-    one: Native
+    record: Record
+    trouble: str
     cells: tuple[TierCell, ...]
     numbers: str
     notes: tuple[str, ...]
@@ -141,27 +139,28 @@ def page(
     records: Sequence[Record],
     rejections: Sequence[Rejection],
     at: datetime,
-    natives: Sequence[Native] = (),
+    definitions: Sequence[Record] = (),
 ) -> str:
     made = (_row(record, _before(record, records)) for record in newest(records))
     rows = tuple(sorted(made, key=lambda row: URGENCY.index(row.state)))
     counts = {kind: sum(row.state is kind for row in rows) for kind in State}
+    views = tuple(_definition(one, records) for one in definitions)
     shared = sentence(sharing(row.record for row in rows)).splitlines()
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template("page.html.j2").render(
-        headline=_headline(rows, counts, natives), counts=counts, rows=rows, rejections=tuple(rejections),
-        natives=tuple(_native(one, records) for one in natives),
+        headline=_headline(rows, counts, views), counts=counts, rows=rows, rejections=tuple(rejections),
+        definitions=views,
         tiers=tuple(Tier), shared=shared, made=utc(at), version=__version__, shown=_moment,
     )  # fmt: skip
 
 
-def _headline(rows: Sequence[RowView], counts: dict[State, int], natives: Sequence[Native]) -> str:
-    bad_natives = [one.row for one in natives if one.reason]
-    if bad_natives and not counts[State.FAILED] + counts[State.INTERRUPTED]:
-        return f"The definition file of {', '.join(bad_natives)} needs attention"
+def _headline(rows: Sequence[RowView], counts: dict[State, int], views: Sequence[DefinitionView]) -> str:
+    unsound = [view.record.row for view in views if view.trouble]
+    if unsound and not counts[State.FAILED] + counts[State.INTERRUPTED]:
+        return f"The definition file of {', '.join(unsound)} needs attention"
     if not rows:
         return "No image has been built yet"
     bad = counts[State.FAILED] + counts[State.INTERRUPTED]
@@ -174,7 +173,7 @@ def _headline(rows: Sequence[RowView], counts: dict[State, int], natives: Sequen
 
 
 def _row(record: Record, before: tuple[Record, ...]) -> RowView:
-    worlds = tuple((world, tier_cells(record, world)) for world in WORLDS)
+    worlds = tuple((world, tier_cells(record, world)) for world in IMAGE_WORLDS)
     steps = sorted(record.steps, key=lambda step: (step.outcome == "done", -step.seconds))
     return RowView(
         record=record,
@@ -200,14 +199,15 @@ def _row(record: Record, before: tuple[Record, ...]) -> RowView:
     )
 
 
-def _native(one: Native, records: Sequence[Record]) -> NativeView:
+def _definition(record: Record, images: Sequence[Record]) -> DefinitionView:
+    seconds = record.seconds(Phase.DEFINITION)
     figures = (
-        size(one.sif.bytes) if one.sif else "",
-        "" if one.build_seconds is None else f"built in {duration(one.build_seconds)}",
+        size(record.sif.bytes) if record.sif else "",
+        "" if seconds is None else f"built in {duration(seconds)}",
     )
-    return NativeView(
-        one=one, cells=native_cells(one), numbers=" · ".join(filter(None, figures)),
-        notes=native_notes(one, newest(records)),
+    return DefinitionView(
+        record=record, trouble=of_definitions.trouble(record), cells=of_definitions.cells(record),
+        numbers=" · ".join(filter(None, figures)), notes=of_definitions.notes(record, newest(images)),
     )  # fmt: skip
 
 

@@ -11,21 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from stackwright.core.model.record import Phase, Record
-from stackwright.core.model.row import Check, Outcome, Rejection, Tier, World
+from stackwright.core.model.row import IMAGE_WORLDS, Check, Outcome, Rejection, Tier, World
 from stackwright.host.files import replace_durably
-from stackwright.records.definition_builds import Native
 from stackwright.records.files import newest
+from stackwright.records.report import definitions as of_definitions
 from stackwright.records.report.page import page
 from stackwright.records.report.wording import (
-    NATIVE,
-    WORLDS,
     State,
     clean,
     duration,
     ending,
     key_versions,
-    native_cells,
-    native_notes,
     not_run,
     plural,
     size,
@@ -40,17 +36,18 @@ STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.NOT_RUN: 
 def table(
     records: Iterable[Record],
     rejections: Sequence[Rejection],
-    natives: Sequence[Native] = (),
+    definitions: Sequence[Record] = (),
     *,
     plain: bool = False,
 ) -> Table:
     """The newest record of each row, a line per world. ``plain``: words in ASCII for a dumb terminal.
 
-    ``natives``: a row's SIF of its definition file has a line of its own, whether or not there is an image.
+    ``definitions`` are records of definition files, at most one of a row: each has a line of its own, whether
+    or not there is an image.
     """
-    chosen, natively = newest(records), {one.row: one for one in natives}
+    chosen, left = newest(records), {one.row: one for one in definitions}
     result = Table(
-        box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, natives, plain),
+        box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, definitions, plain),
         caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
     )  # fmt: skip
     result.add_column("row", overflow="fold")
@@ -60,15 +57,15 @@ def table(
     result.add_column("size", justify="right", no_wrap=True)
     result.add_column("time", justify="right", no_wrap=True)
     for record in chosen:
-        for world in WORLDS:
-            first = Text(clean(record.row) if world == WORLDS[0] else "", "bold")
+        for world in IMAGE_WORLDS:
+            first = Text(clean(record.row) if world is World.DOCKER else "", "bold")
             marks = [_mark(cell.outcome, plain) for cell in tier_cells(record, world)]
             result.add_row(first, world, *marks, _size(record, world), _time(record, world))
-        if one := natively.pop(record.row, None):
-            result.add_row("", *_native_line(one, plain))
+        if one := left.pop(record.row, None):
+            result.add_row("", *_definition_line(one, plain))
         result.add_section()
-    for one in natively.values():
-        result.add_row(Text(clean(one.row), "bold"), *_native_line(one, plain))
+    for one in left.values():
+        result.add_row(Text(clean(one.row), "bold"), *_definition_line(one, plain))
         result.add_section()
     return result
 
@@ -86,11 +83,11 @@ def write_page(
     rejections: Sequence[Rejection],
     path: Path,
     *,
-    natives: Sequence[Native] = (),
+    definitions: Sequence[Record] = (),
     at: datetime | None = None,
 ) -> Path:
     """Write one HTML file that needs no other, and replace it as a whole. ``at`` is when it is made: now."""
-    text = page(tuple(records), rejections, at or datetime.now(UTC), natives)
+    text = page(tuple(records), rejections, at or datetime.now(UTC), definitions)
     return replace_durably(path, text.encode(errors="replace"))
 
 
@@ -101,28 +98,33 @@ def _mark(outcome: Outcome, plain: bool) -> Text:
     return Text(outcome.value if plain else MARKS[outcome], "" if plain else STYLES[outcome])
 
 
-def _native_line(one: Native, plain: bool) -> tuple[str | Text, ...]:
-    marks = (_mark(cell.outcome, plain) for cell in native_cells(one))
-    time = "" if one.build_seconds is None else duration(one.build_seconds)
-    return (NATIVE, *marks, size(one.sif.bytes) if one.sif else "", time)
+MADE_IN = {World.DOCKER: Phase.BUILD, World.SIF: Phase.SIF, World.DEFINITION: Phase.DEFINITION}
 
 
-def _size(record: Record, world: str) -> str:
-    file = record.image if world == World.DOCKER else record.sif
+def _definition_line(one: Record, plain: bool) -> tuple[str | Text, ...]:
+    world = World.DEFINITION
+    marks = (_mark(cell.outcome, plain) for cell in of_definitions.cells(one))
+    return (world, *marks, _size(one, world), _time(one, world))
+
+
+def _size(record: Record, world: World) -> str:
+    file = record.image if world is World.DOCKER else record.sif
     return size(file.bytes) if file else ""
 
 
-def _time(record: Record, world: str) -> str:
-    seconds = record.seconds(Phase.BUILD if world == World.DOCKER else Phase.SIF)
+def _time(record: Record, world: World) -> str:
+    seconds = record.seconds(MADE_IN[world])
     return "" if seconds is None else duration(seconds)
 
 
 def _caption(
-    records: Sequence[Record], rejections: Sequence[Rejection], natives: Sequence[Native], plain: bool
+    records: Sequence[Record], rejections: Sequence[Rejection], definitions: Sequence[Record], plain: bool
 ) -> Text:
     legend = "" if plain else "  ".join(f"{mark} {outcome.value}" for outcome, mark in MARKS.items())
     lines = [line for record in records for line in _notes(record)]
-    lines += [f"{clean(one.row)}: {note}" for one in natives for note in native_notes(one, records)]
+    lines += [
+        f"{clean(one.row)}: {note}" for one in definitions for note in of_definitions.notes(one, records)
+    ]
     lines += [_rejected(rejection) for rejection in rejections]
     return Text("\n".join([legend, *lines] if legend else lines))
 

@@ -5,19 +5,13 @@ A tier that could not run is "not run" with its reason, everywhere; nothing here
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from stackwright.core.components.table import COMMUNICATION, COMPONENTS, MODULES
 from stackwright.core.facts.build_failures import cause_named
 from stackwright.core.model.record import Record, Status
-from stackwright.core.model.row import Check, Outcome, Tier, Verdict, World
-from stackwright.records.definition_builds import Native
-
-WORLDS = tuple(World)
-NATIVE = "def"
-"""The name of a SIF of a definition file among the worlds."""
+from stackwright.core.model.row import IMAGE_WORLDS, Check, Outcome, Tier, World
 
 LABELS = {
     "cuda": "CUDA", "cuda_runtime": "CUDA runtime", "cudnn": "cuDNN", "flavour": "Flavour", "gcc": "GCC",
@@ -60,17 +54,12 @@ def tier_cells(record: Record, world: str) -> tuple[TierCell, ...]:
     return tuple(_cell(record, world, tier) for tier in Tier)
 
 
-def native_cells(one: Native) -> tuple[TierCell, ...]:
-    missing = "" if one.verdict else f"no SIF was built: {clean(one.reason)}"
-    return tuple(_of_verdict(one.verdict, NATIVE, tier, missing) for tier in Tier)
-
-
 def state(record: Record) -> State:
     if record.status is Status.FAILED or any(verdict.failed for verdict in record.verdicts):
         return State.FAILED
     if record.status is Status.INTERRUPTED:
         return State.INTERRUPTED
-    outcomes = {cell.outcome for world in WORLDS for cell in tier_cells(record, world)}
+    outcomes = {cell.outcome for world in IMAGE_WORLDS for cell in tier_cells(record, world)}
     if outcomes == {Outcome.PASSED}:
         return State.PROVEN
     return State.PARTLY if Outcome.PASSED in outcomes else State.UNPROVEN
@@ -79,7 +68,7 @@ def state(record: Record) -> State:
 def not_run(record: Record) -> dict[str, str]:
     """Reason to the tiers that it kept from running, as in "gpu in docker and sif"."""
     reasons: dict[str, dict[str, list[str]]] = {}
-    for world in WORLDS:
+    for world in IMAGE_WORLDS:
         for cell in tier_cells(record, world):
             if cell.outcome is Outcome.NOT_RUN:
                 reasons.setdefault(cell.reason, {}).setdefault(world, []).append(cell.tier.value)
@@ -92,19 +81,6 @@ def _where(worlds: dict[str, list[str]]) -> str:
         words = "all tiers" if len(tiers) == len(Tier) else ", ".join(tiers)
         by_tiers.setdefault(words, []).append(world)
     return "; ".join(f"{words} in {' and '.join(names)}" for words, names in by_tiers.items())
-
-
-def native_notes(one: Native, records: Iterable[Record]) -> tuple[str, ...]:
-    """List what a reader must know of a SIF of a definition file besides its marks."""
-    of_image = next((record.key for record in records if record.row == one.row), one.key)
-    notes = [one.reason] if one.reason else []
-    if one.verdict:
-        notes += [f"failed: {check.tier} {check.id}: {check.detail}" for check in one.verdict.failed]
-        notes += [f"not run: {cell.tier}: {cell.reason}" for cell in native_cells(one) if cell.reason]
-        notes.append(one.compared)
-    if of_image != one.key:
-        notes.append(f"of the key {one.key[:12]}, and the image is of {of_image[:12]}")
-    return tuple(clean(f"{NATIVE}: {note}") for note in notes)
 
 
 # -- words and units ---
@@ -165,14 +141,12 @@ def ending(record: Record) -> str:
 
 def _cell(record: Record, world: str, tier: Tier) -> TierCell:
     verdict = record.verdict(world)
-    return _of_verdict(verdict, world, tier, "" if verdict else _why_no_verdict(record, world))
-
-
-def _of_verdict(verdict: Verdict | None, world: str, tier: Tier, missing: str) -> TierCell:
-    """``missing`` is why there is no verdict."""
-    checks = tuple(check for check in verdict.checks if check.tier is tier) if verdict else ()
-    outcome = verdict.tier(tier) if verdict else Outcome.NOT_RUN
-    reason = (missing or _why_not(checks)) if outcome is Outcome.NOT_RUN else ""
+    if verdict is None:
+        reason = _why_no_verdict(record, world)
+        return TierCell(world=world, tier=tier, outcome=Outcome.NOT_RUN, checks=(), reason=reason)
+    checks = tuple(check for check in verdict.checks if check.tier is tier)
+    outcome = verdict.tier(tier)
+    reason = _why_not(checks) if outcome is Outcome.NOT_RUN else ""
     return TierCell(world=world, tier=tier, outcome=outcome, checks=checks, reason=reason)
 
 
@@ -183,6 +157,8 @@ def _why_not(checks: tuple[Check, ...]) -> str:
 
 
 def _why_no_verdict(record: Record, world: str) -> str:
+    if world == World.DEFINITION and record.sif is None and record.reason:
+        return f"no SIF was built: {clean(record.reason)}"
     if record.status is not Status.COMPLETE:
         return f"the run {_ended(record)} in the phase {record.phase.value}"
     return "no SIF was made" if world == World.SIF and record.sif is None else "this world was not probed"

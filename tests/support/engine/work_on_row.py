@@ -38,7 +38,7 @@ def job(out: Path, salt: str) -> Job:
     return Job(
         project=project,
         row=Planned(stack=replace(real.stack, id=recipe.id), recipe=recipe),
-        docker=docker.find(runner),
+        engine=docker.find(runner),
         apptainer=no_apptainer,  # type: ignore[arg-type]
         site=settings.site(runner),
         runner=runner,

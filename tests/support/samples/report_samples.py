@@ -9,6 +9,7 @@ from typing import Any
 from stackwright.core.checks.compare import Difference
 from stackwright.core.model.record import (
     Component,
+    Definition,
     Host,
     Image,
     Layer,
@@ -20,7 +21,6 @@ from stackwright.core.model.record import (
     Timing,
 )
 from stackwright.core.model.row import Check, Outcome, Rejection, Tier, Verdict, World
-from stackwright.records.definition_builds import Native
 
 NOON = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
 NO_GPU = "no NVIDIA GPU on this host"
@@ -175,23 +175,43 @@ def image_of(record: Record) -> Image:
     return record.image
 
 
-def native(**changes: Any) -> Native:
+DIFFERENCE = Difference(path="built/torch/compiled_by/cmake", one="3.30", other="3.31", why="a day")
+
+
+def definition(*differences: Difference, **changes: Any) -> Record:
     """A SIF of the definition file of the row of ``built()``, as good as the image."""
     row = built().row
-    whole = Native(
+    whole = Record(
         row=row,
         key=built().key,
-        definition="d5" * 32,
+        lock=built().lock,
+        definition=Definition(key="d5" * 32, differences=differences or (DIFFERENCE,)),
         started="2026-03-02T03:00:00Z",
         finished="2026-03-02T03:27:00Z",
-        build_seconds=1260.0,
-        probe_seconds=61.5,
-        sif=SifFile(path=f"out/{row}/a1a1a1a1a1a1/{row}.def.sif", bytes=3_400_000_000, sha256="e6" * 32),
-        verdict=verdict("sif"),
-        differences=(
-            Difference(path="built/torch/compiled_by/cmake", one="3.30", other="3.31", why="a day"),
+        status=Status.COMPLETE,
+        phase=Phase.COMPARE_DEFINITION,
+        timings=(
+            Timing(phase=Phase.DEFINITION, seconds=1260.0),
+            Timing(phase=Phase.PROBE_DEFINITION, seconds=61.5),
         ),
+        sif=SifFile(path=f"out/{row}/a1a1a1a1a1a1/{row}.def.sif", bytes=3_400_000_000, sha256="e6" * 32),
+        verdicts=(verdict("def"),),
         tools=(("apptainer", "1.4.5"),),
         host=built().host,
     )
     return replace(whole, **changes)
+
+
+UNEXPLAINED = Difference(path="system/gcc", one="13.3.0", other="14.2.0")
+"""Of a row whose SIF of the definition file does not have the compiler of its image."""
+
+
+def failed_definition(**changes: Any) -> Record:
+    bad = (verdict("def", link__import="no libmpi"),)
+    return definition(**{"status": Status.FAILED, "verdicts": bad, "reason": "checks failed: 1", **changes})
+
+
+def unbuilt_definition(**changes: Any) -> Record:
+    end = {"status": Status.FAILED, "phase": Phase.DEFINITION, "reason": "E: no such package"}
+    without = {"verdicts": (), "sif": None, "timings": (), "definition": Definition(key="d5" * 32)}
+    return definition(**{**end, **without, **changes})
