@@ -223,7 +223,7 @@ def _gpu(job: Job) -> GpuAccess | NoGpu:
 def _probe_sif(job: Job, current: Record) -> Record:
     outside = partial(
         of_sif, _sif_path(job, current), job.site, row_of(job.row, World.SIF), docker=job.docker,
-        runner=job.runner, image=gather(job.facts(World.DOCKER)).get("ledger"),
+        runner=job.runner, image=gather(job.facts(World.DOCKER)).get("ledger"), made_of=job.reference,
     )  # fmt: skip
     return _probe_file(job, current, World.SIF, outside, _gpu(job))
 

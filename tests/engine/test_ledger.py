@@ -145,8 +145,8 @@ def sifs(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 
 def of_sif(built: Built, sif: Path, docker: Docker | None) -> Documents:
     row = replace(built.row, world=World.SIF)
-    image = built.of_image("ledger-good").ledger
-    return read.of_sif(sif, SITE, row, docker=docker, runner=built.runner, image=image)
+    image, name = built.of_image("ledger-good").ledger, harness.reference("ledger-good")
+    return read.of_sif(sif, SITE, row, docker=docker, runner=built.runner, image=image, made_of=name)
 
 
 def test_an_untouched_sif_is_green_and_as_its_image(built: Built, sifs: Mapping[str, Path]) -> None:
@@ -156,7 +156,7 @@ def test_an_untouched_sif_is_green_and_as_its_image(built: Built, sifs: Mapping[
 
 
 def test_each_fault_is_named_in_a_sif_too(built: Built, sifs: Mapping[str, Path]) -> None:
-    """What no probe may read is read there: folders of root and of the user."""
+    """What no probe may read is read there: folders of root and of the user. It is not what the image has."""
     planted = [fault for fault in FAULTS if fault.name in IN_A_SIF]
     found = red(judged(built.stack, of_sif(built, sifs["together"], built.docker)))
     assert set(found) == {fault.red for fault in planted}, found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import pytest
 
 from stackwright.core.errors import EngineError
-from stackwright.core.ledger.entry import Kind
+from stackwright.core.ledger.entry import Entry, Kind
 from stackwright.probe.outside.layers import Pieces, Read
-from stackwright.probe.outside.squashfs import of_list
+from stackwright.probe.outside.squashfs import OtherContentError, of_list
 from stackwright.probe.site_leaks import Sought
 
 END = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
@@ -25,10 +26,12 @@ p I 1795336885 644 0 0 f
 """
 
 
-def read(lists: bytes = LIST, content: bytes = b"a\nsec", size: int = 7) -> Read:
+def read(
+    lists: bytes = LIST, content: bytes = b"a\nsec", size: int = 7, known: Mapping[str, Entry] | None = None
+) -> Read:
     text = lists + END + content
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    return of_list(Pieces(pieces), "x.sif", Sought((("secret", (b"sec",)),)))
+    return of_list(Pieces(pieces), "x.sif", Sought((("secret", (b"sec",)),)), known or {})
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -70,3 +73,26 @@ def test_a_list_that_does_not_fit_is_refused(lists: bytes, content: bytes) -> No
 def test_no_list_at_all_is_refused() -> None:
     with pytest.raises(EngineError, match="no list"):
         of_list(Pieces([]), "x.sif", Sought(()))
+
+
+def clean(content: bytes) -> dict[str, Entry]:
+    """What an image had under the name of the file that holds the secret."""
+    digest = hashlib.sha256(content).hexdigest()
+    entry = Entry(path="/c\\d", kind=Kind.FILE, mode=0, uid=0, gid=0, size=len(content), sha256=digest)
+    return {entry.path: entry}
+
+
+def test_a_file_of_the_same_bytes_is_not_searched_again() -> None:
+    found = read(known=clean(b"sec"))
+    assert found.seen == ()
+    (entry,) = (entry for entry in found.layer.entries if entry.path == "/c\\d")
+    assert entry.sha256 == hashlib.sha256(b"sec").hexdigest()
+
+
+def test_a_file_of_another_size_is_searched() -> None:
+    assert [one.path for one in read(known=clean(b"other")).seen] == ["/c\\d"]
+
+
+def test_other_bytes_of_the_same_size_are_refused_and_so_read_again() -> None:
+    with pytest.raises(OtherContentError):
+        read(known=clean(b"sea"))

@@ -83,19 +83,20 @@ class _Digest:
 
 
 def content(
-    path: str, source: Reader, search: Callable[[], Search], hasher: ThreadPoolExecutor | None = None
+    path: str, source: Reader, search: Callable[[], Search] | None, hasher: ThreadPoolExecutor | None = None
 ) -> Content:
-    """Read all of a file. ``hasher`` hashes its pieces while they are searched."""
+    """Read all of a file. ``hasher`` hashes pieces while ``search``, if any, looks into them."""
     digest = _Digest(not path.startswith(WHEELS), hasher)
-    sought, shapes = search(), Shapes(path)
+    sought, shapes = (search(), Shapes(path)) if search else (None, None)
     python = SOURCE.fullmatch(path)
     whole = KEPT.fullmatch(path) is not None or (python is not None and python[1] in MAGIC)
     kept: list[bytes] = []
     begin, size = b"", 0
     while piece := source.read(CHUNK):
         digest.feed(piece)
-        sought.feed(piece)
-        shapes.feed(piece)
+        if sought and shapes:
+            sought.feed(piece)
+            shapes.feed(piece)
         begin = begin or piece[:BEGIN]
         size += len(piece)
         if whole and size <= TEXT_LIMIT:
@@ -108,8 +109,8 @@ def content(
         begin=begin if path.endswith(".pyc") else b"",
         source_hash=_source_hash(python[1], b"".join(kept)) if python else b"",
         text=b"".join(kept).decode(errors="surrogateescape") if KEPT.fullmatch(path) else None,
-        left=sought.found(),
-        shapes=shapes.found(),
+        left=sought.found() if sought else (),
+        shapes=shapes.found() if shapes else (),
     )
 
 

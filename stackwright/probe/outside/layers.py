@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from stackwright.core.errors import EngineError
-from stackwright.core.ledger.entry import KIND_OF_MODE, Entry, Kind, Layer
+from stackwright.core.ledger.entry import KIND_OF_MODE, Entry, Kind, Layer, final
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.probe.outside.content import CHUNK, Content, Reader, Search, content
@@ -104,16 +104,35 @@ def read(docker: Docker, image: str, found: Mapping[str, Any], search: Searching
         return in_archive(Pieces(client.images.get(image).save(chunk_size=CHUNK)), search)
 
 
+def clean(found: Mapping[str, Any], search: Searching) -> Mapping[str, Entry]:
+    """Return the files of an image in which nothing was found; none where its layers were not read before."""
+    folders = _named(found)
+    if not all((folder, search) in _KNOWN for folder in folders):
+        return {}
+    reads = [_in_folder(folder, search) for folder in folders]
+    suspected = {one.path for read in reads for one in read.seen}
+    entries = final(read.layer for read in reads).entries
+    return {path: one for path, one in entries.items() if one.kind is Kind.FILE and path not in suspected}
+
+
 # -- folders of the engine --------------------------------------------------------------------------
 
 
 def _folders(docker: Docker, found: Mapping[str, Any]) -> tuple[Path, ...]:
     """Where the layers lie, lowest first; empty where they are no folders that this process may read."""
-    data: Mapping[str, str] = found.get("GraphDriver", {}).get("Data") or {}
-    named = [part for key in ("UpperDir", "LowerDir") for part in data.get(key, "").split(":") if part]
-    folders = tuple(Path(part) for part in reversed(named))
+    folders = _named(found)
     readable = docker.host.startswith("unix://") and all(os.access(one, os.R_OK | os.X_OK) for one in folders)
     return folders if readable and os.geteuid() == 0 else ()
+
+
+_KNOWN: set[tuple[Path, Searching]] = set()
+"""Layers that this process has read, and by what search."""
+
+
+def _named(found: Mapping[str, Any]) -> tuple[Path, ...]:
+    data: Mapping[str, str] = found.get("GraphDriver", {}).get("Data") or {}
+    named = [part for key in ("UpperDir", "LowerDir") for part in data.get(key, "").split(":") if part]
+    return tuple(Path(part) for part in reversed(named))
 
 
 @lru_cache(maxsize=128)  # a layer never changes, and images share most layers
@@ -143,6 +162,7 @@ def _in_folder(folder: Path, search: Searching) -> Read:
             collected.add(entry, found)
     known = {entry.path: entry for entry in collected.entries} if again else {}
     collected.entries += [replace(known[path], path=entry.path, again=True) for entry, path in again]
+    _KNOWN.add((folder, search))
     return collected.done
 
 

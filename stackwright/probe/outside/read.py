@@ -13,11 +13,12 @@ from stackwright.core.facts import distributions
 from stackwright.core.ledger.books import Row
 from stackwright.core.model.row import World
 from stackwright.core.model.site import Site
+from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned
 from stackwright.host.runner import Runner
 from stackwright.probe import site_leaks
-from stackwright.probe.outside import squashfs
+from stackwright.probe.outside import layers, squashfs
 from stackwright.probe.outside.documents import Documents, documents, not_read
 
 SSHD = ("image/sshd-as-user", "/usr/local/bin/sshd-as-user")
@@ -37,11 +38,25 @@ def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:
 
 
 def of_sif(
-    sif: Path, site: Site, row: Row, *, docker: Docker | None, runner: Runner, image: Mapping[str, Any] | None
+    sif: Path,
+    site: Site,
+    row: Row,
+    *,
+    docker: Docker | None,
+    runner: Runner,
+    image: Mapping[str, Any] | None,
+    made_of: str = "",
 ) -> Documents:
-    """``image``: the ledger of the image that it was made of. What cannot be read is not judged."""
+    """Return what is in a SIF. What cannot be read is not judged.
+
+    ``image`` is the ledger of the image that it was made of, ``made_of`` its name in the engine:
+    files that this process has searched there are compared with those, and not searched again.
+    """
+    search = site_leaks.search(site)
+    found = engine.inspect(docker, made_of) if docker and made_of else None
+    clean = layers.clean(found, search) if found else {}
     try:
-        read = squashfs.read(sif, site_leaks.search(site), docker=docker, runner=runner)
+        read = squashfs.read(sif, search, docker=docker, runner=runner, clean=clean)
     except EngineError as error:
         return not_read(str(error))
     return documents((read,), row, image)

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -39,9 +39,30 @@ LIST_LIMIT = 2**28
 TIMEOUT = 1800
 PIPE_SIZE = 2**20
 
+Clean = Mapping[str, Entry]
+"""By their paths, files in which nothing was found that is searched for, with size and SHA-256."""
 
-def read(sif: Path, search: Searching, *, docker: Docker | None, runner: Runner) -> Read:
-    """EngineError where its files cannot be read as a whole; ConvertError where the file is no SIF."""
+_NONE: Clean = {}
+
+
+class OtherContentError(EngineError):
+    """A file that was not searched differs from the one of its name and size that was."""
+
+
+def read(
+    sif: Path, search: Searching, *, docker: Docker | None, runner: Runner, clean: Clean = _NONE
+) -> Read:
+    """Read all files. Those of ``clean`` are hashed alone: nothing was found in the same bytes before.
+
+    EngineError where its files cannot be read as a whole; ConvertError where the file is no SIF.
+    """
+    try:
+        return _read(sif, search, clean, docker, runner)
+    except OtherContentError:
+        return _read(sif, search, _NONE, docker, runner)
+
+
+def _read(sif: Path, search: Searching, clean: Clean, docker: Docker | None, runner: Runner) -> Read:
     offset = root_offset(sif)
     with tempfile.TemporaryDirectory(prefix="stackwright-sif-") as folder, ThreadPoolExecutor(1) as pool:
         pipe = Path(folder) / "files"
@@ -51,13 +72,13 @@ def read(sif: Path, search: Searching, *, docker: Docker | None, runner: Runner)
         descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         failure: EngineError | None = None
         try:
-            found = of_list(Pieces(_pieces(descriptor, writer)), sif.name, search)
+            found = of_list(Pieces(_pieces(descriptor, writer)), sif.name, search, clean)
         except EngineError as error:
             failure = error
         finally:
             os.close(descriptor)  # a process that still writes ends by that
         done = writer.result()
-        if failure and done.ok:
+        if failure and (done.ok or isinstance(failure, OtherContentError)):
             raise failure
         if not done.ok:
             raise EngineError(f"its files cannot be read: {last_line(done)}", place=str(sif)) from failure
@@ -101,7 +122,7 @@ def _pieces(descriptor: int, writer: Future[Completed]) -> Iterator[bytes]:
             time.sleep(0.02)
 
 
-def of_list(source: Pieces, name: str, search: Searching) -> Read:
+def of_list(source: Pieces, name: str, search: Searching, clean: Clean = _NONE) -> Read:
     """What `unsquashfs -pf` writes. EngineError where list and content do not fit together."""
     listed = _List(_head(source))
     collected = Collected(name=name)
@@ -115,10 +136,13 @@ def of_list(source: Pieces, name: str, search: Searching) -> Read:
         for where, _, path in sorted(
             (where, listed.entries[path].size, path) for path, where in listed.places.items()
         ):
-            one = _Part(source, listed.entries[path].size)
-            collected.add(listed.entries[path], content(path, one, search, beside))
+            one, same = _Part(source, listed.entries[path].size), clean.get(path)
+            skipped = same is not None and same.size == one.left
+            collected.add(listed.entries[path], content(path, one, None if skipped else search, beside))
             if where != at or one.left:
                 raise EngineError("the list of its files does not fit their content", place=path)
+            if skipped and same and collected.entries[-1].sha256 != same.sha256:
+                raise OtherContentError("a file differs from the image's", place=path)
             at += collected.entries[-1].size
             known[path] = collected.entries[-1]
     for path, target in listed.same.items():
