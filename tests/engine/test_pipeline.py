@@ -13,6 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import work_on_row
 from work_on_row import KEY, ROOT, STEPS, job
 
 from stackwright.build import row
@@ -22,7 +23,7 @@ from stackwright.engines.docker import Docker
 from stackwright.records import files as record
 
 FEW, MORE = 2, 10
-CHILD = [sys.executable, str(Path(__file__).parent / "work_on_row.py")]
+CHILD = [sys.executable, work_on_row.__file__]
 
 
 def start(out: Path, salt: str) -> subprocess.Popen[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import publishing
 import pytest
 from faulty_proxy import RESET, Answer, Decide, Fault, FaultyProxy
 from publishing import BASE, Rows, access, image_at, publisher
@@ -194,11 +195,10 @@ def moved(method: str, path: str, tag: str) -> bool:
 
 def start(rows: Rows, address: str, today: list[Planned]) -> subprocess.Popen[bytes]:
     named = [f"{row.stack.id}={row.recipe.key}" for row in today]
-    program = Path(__file__).with_name("publish_rows.py")
+    program = Path(publishing.__file__).with_name("publish_rows.py")
     argv = [sys.executable, str(program), str(rows.project.out), address, *named]
-    path = os.pathsep.join(
-        map(str, (rows.project.root, rows.project.root / "tests/unit", Path(__file__).parent))
-    )
+    samples = rows.project.root / "tests" / "support" / "samples"
+    path = f"{rows.project.root}{os.pathsep}{samples}"
     return subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": path})
 
 

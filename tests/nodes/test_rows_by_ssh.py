@@ -41,7 +41,12 @@ def home(tmp_path: Path, nodes: Nodes) -> Iterator[Path]:
     )
     hosts = (f"Host node-{one}\n HostName 127.0.0.1\n Port {port}\n User {one}\n" for one in "ab")
     (keys / "config").write_text("".join(hosts) + f"Host *\n IdentityFile {keys}/id_ed25519\n")
-    server: list[str | Path] = [sys.executable, Path(__file__).parent / "ssh_server.py", str(port), keys]
+    server: list[str | Path] = [
+        sys.executable,
+        Path(node_pair.__file__).with_name("ssh_server.py"),
+        str(port),
+        keys,
+    ]
     with node_pair.process(server, log=tmp_path / "ssh.log"):
         wait_for(lambda: _listens(port), "SSH server")
         yield folder

@@ -131,7 +131,7 @@ def test_a_broken_connection_takes_others_with_it_unless_it_is_ours(runner: Runn
     words = docker.command(
         "run", "--rm", *_seen(tmp_path), "--volume", f"{node_pair.ROOT}:/project:ro",
         "--env", "PYTHONPATH=/project", "--env", "PYTHONDONTWRITEBYTECODE=1", "--workdir", tmp_path, IMAGE,
-        "python3", "/project/tests/nodes/broken_connection.py", "cert.pem", "key.pem",
+        "python3", "/project/tests/support/cluster/broken_connection.py", "cert.pem", "key.pem",
     )  # fmt: skip
     assert runner(words).stdout.strip() == "BrokenPipeError"
     assert runner([*words, "mended"]).stdout.strip() == "SSLWantReadError"
