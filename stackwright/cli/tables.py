@@ -17,13 +17,13 @@ from stackwright.core.model.labels import communication_text, frameworks_text
 from stackwright.core.model.row import Notice, Refused, Rejection, Stack
 from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
 from stackwright.core.resolve.explain import Feasibility
-from stackwright.core.rules.rule import Said
+from stackwright.core.rules.rule import Ruling
 from stackwright.host.project import Plan
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules
     from stackwright.build.clean import Item
     from stackwright.build.doctor import Finding
-    from stackwright.core.resolve.explain import Asked, Explanation
+    from stackwright.core.resolve.explain import Explanation, RuleAnswer
     from stackwright.core.resolve.sweep import Sweep
     from stackwright.host.login_node import Examined
 
@@ -38,11 +38,15 @@ def plan_document(plan: Plan, states: Mapping[str, str]) -> dict[str, Any]:
             "state": states[row.stack.id],
             "stack": declared(row.stack),
             "packages": {package.name: package.version for package in row.stack.lock.packages},
-            "notices": [{**asdict(one), "clash": _clash(one.clash)} for one in row.notices],
+            "notices": [{**asdict(notice), "clash": _clash(notice.clash)} for notice in row.notices],
         }
         for row in plan.rows
     ]
-    return {"version": 1, "rows": rows, "rejections": [rejection_document(one) for one in plan.rejections]}
+    return {
+        "version": 1,
+        "rows": rows,
+        "rejections": [rejection_document(rejection) for rejection in plan.rejections],
+    }
 
 
 def contexts_document(plan: Plan, folder: Path) -> dict[str, Any]:
@@ -50,7 +54,7 @@ def contexts_document(plan: Plan, folder: Path) -> dict[str, Any]:
     contexts = [
         {"id": row.stack.id, "key": row.recipe.key, "path": str(folder / row.stack.id)} for row in plan.rows
     ]
-    rejections = [rejection_document(one) for one in plan.rejections]
+    rejections = [rejection_document(rejection) for rejection in plan.rejections]
     bake = str(folder / BAKE_FILE)
     return {"version": 1, "contexts": contexts, "bake": bake, "rejections": rejections}
 
@@ -65,7 +69,7 @@ def _clash(values: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
 
 def notice_line(row: str, notice: Notice) -> str:
     """One line for a rule that speaks against a row and does not refuse it."""
-    what = "warning" if notice.said == Said.WARNS else "allowed"
+    what = "warning" if notice.said == Ruling.WARNS else "allowed"
     return f"{row}: {what}: {notice.rule}: {notice.reason}; source: {_fact(notice)}"
 
 
@@ -93,7 +97,7 @@ def _contents(stack: Stack) -> tuple[str, ...]:
 
 def set_line(settings: tuple[str, ...]) -> str:
     """Options that can be pasted behind ``explain ROW``."""
-    return " ".join(f"--set {one}" for one in settings)
+    return " ".join(f"--set {setting}" for setting in settings)
 
 
 HEADINGS = {
@@ -155,7 +159,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
                 {"field": name, "value": value} for name, value in (one.clash.values if one.clash else ())
             ],
         }
-        for one in explanation.asked
+        for one in explanation.answers
     ]
     return {
         "version": 1,
@@ -177,19 +181,19 @@ COLOURS = {
     Feasibility.CAN_WORK: "green", Feasibility.NOT_KNOWN: "yellow", Feasibility.CANNOT_WORK: "red",
 }  # fmt: skip
 
-CONSEQUENCE: Mapping[Said, Callable[[Asked], str]] = {
-    Said.REFUSES: lambda one: (
+CONSEQUENCE: Mapping[Ruling, Callable[[RuleAnswer], str]] = {
+    Ruling.REFUSES: lambda one: (
         f"next: --allow {one.rule} builds the row anyway; it is untested"
         if one.fact.how is How.DOCUMENTED
         else "this is final: it was read from the primary source"
     ),
-    Said.UNKNOWN: lambda one: "next: put it into a row and ./build.py lock it, which asks the index",
-    Said.WARNS: lambda one: (
+    Ruling.UNKNOWN: lambda one: "next: put it into a row and ./build.py lock it, which asks the index",
+    Ruling.WARNS: lambda one: (
         "this is a warning: the fact is unchecked, and refuses nothing"
         if one.fact.how is How.UNCHECKED
         else "this is a warning, and refuses nothing"
     ),
-    Said.ALLOWED: lambda one: f"this refuses nothing: --allow {one.rule} was given",
+    Ruling.ALLOWED: lambda one: f"this refuses nothing: --allow {one.rule} was given",
 }
 """What follows from a clash, by what it means."""
 
@@ -199,7 +203,7 @@ def explanation_text(explanation: Explanation) -> Text:
     text = Text()
     name = " with ".join((explanation.cell.id, *explanation.changed))
     text.append(f"{name} {explanation.verdict}\n", style=f"bold {COLOURS[explanation.verdict]}")
-    for one in explanation.asked:
+    for one in explanation.answers:
         if one.clash:
             clash = " with ".join(f"{field} {value}" for field, value in one.clash.values)
             text.append(f"  {one.rule}: ", style="bold")
@@ -214,10 +218,10 @@ def explanation_text(explanation: Explanation) -> Text:
     for advice in explanation.advice:
         text.append(f"  {advice.then} ")
         text.append(f"({advice.source})\n", style="dim")
-    for said in (Said.FITS, Said.SILENT):
-        rules = [one for one in explanation.asked if one.said is said]
+    for said in (Ruling.FITS, Ruling.SILENT):
+        rules = [one for one in explanation.answers if one.said is said]
         text.append(f"  {said}: ", style="bold")
-        text.append(", ".join(one.rule for one in rules) + "\n")
+        text.append(", ".join(rule.rule for rule in rules) + "\n")
     return text
 
 
@@ -270,11 +274,11 @@ def cluster_tables(examined: Examined) -> Iterator[Table | str]:
     programs = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("program", "what it says first"):
         programs.add_column(heading, overflow="fold")
-    for one in examined.asked:
+    for one in examined.programs:
         if one.found:
             programs.add_row(escape(one.program), escape(one.said))
     yield programs
-    absent = dict.fromkeys(one.program.split()[0] for one in examined.asked if not one.found)
+    absent = dict.fromkeys(one.program.split()[0] for one in examined.programs if not one.found)
     yield f"not found here: {', '.join(absent) or 'nothing'}"
     if any(answer.outcome != "not found" for row in examined.rows for answer in row.answers):
         yield _rows_of_cluster(examined)

@@ -236,7 +236,7 @@ class Search:
 
     def found(self) -> tuple[str, ...]:
         """Kinds, but for those that this file is known for."""
-        known = (one.kinds for one in EXCEPTIONS if re.fullmatch(one.path, self._path))
+        known = (exception.kinds for exception in EXCEPTIONS if re.fullmatch(exception.path, self._path))
         return tuple(sorted(set(self._kinds).difference(*known)))
 
     def _begin(self, piece: bytes) -> None:

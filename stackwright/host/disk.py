@@ -67,9 +67,9 @@ def claimed(
 
 def enough(free: int, need: int, others: tuple[Claim, ...]) -> bool | None:
     """Whether to begin (True), to wait (False) or, as the others have too little as well, to fail (None)."""
-    if free - sum(one.rest for one in others) >= need:
+    if free - sum(other.rest for other in others) >= need:
         return True
-    return False if others and free + sum(one.used for one in others) >= need else None
+    return False if others and free + sum(other.used for other in others) >= need else None
 
 
 def require(folder: Path, need: int, what: str) -> None:

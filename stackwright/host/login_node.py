@@ -9,7 +9,7 @@ from typing import Any
 
 from stackwright.core.launch.fit import image as images
 from stackwright.core.launch.fit.questions import Judged, judge
-from stackwright.core.launch.fit.readers import PATIENCE, PROGRAMS, Seen
+from stackwright.core.launch.fit.readers import PATIENCE, PROGRAMS, ClusterFacts
 from stackwright.core.model.row import Stack
 from stackwright.host.runner import ABSENT, HUNG, Completed, Runner
 
@@ -18,7 +18,7 @@ SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProgramOutput:
     """A program and the first line that it printed."""
 
     program: str
@@ -28,25 +28,25 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    asked: tuple[Asked, ...]
-    seen: Seen
+    programs: tuple[ProgramOutput, ...]
+    cluster: ClusterFacts
     rows: tuple[Judged, ...]
 
 
 def examine(runner: Runner, stacks: Iterable[Stack]) -> Examined:
-    """Ask each program once. One that is absent, fails or hangs is a thing that was seen, and no error."""
-    seen, asked = Seen(), []
+    """Ask each program once. One that is absent, fails or hangs is noted, and is no error."""
+    cluster, programs = ClusterFacts(), []
     for argv, read in PROGRAMS:
         done = _ran(runner, argv)
         said = _printed(done) if done else ""
         if done and done.returncode == HUNG:
-            seen = replace(seen, hung=(*seen.hung, argv[0]))
+            cluster = replace(cluster, hung=(*cluster.hung, argv[0]))
         elif done:
-            seen = read(seen, said)
+            cluster = read(cluster, said)
         lines = (" ".join(line.split()) for line in said.splitlines())
         first = next((line for line in lines if line), "")
-        asked.append(Asked(" ".join(argv), done is not None, first[:SHOWN]))
-    return Examined(tuple(asked), seen, judge(map(images.of, stacks), seen))
+        programs.append(ProgramOutput(" ".join(argv), done is not None, first[:SHOWN]))
+    return Examined(tuple(programs), cluster, judge(map(images.of, stacks), cluster))
 
 
 def _ran(runner: Runner, argv: Sequence[str]) -> Completed | None:
@@ -68,7 +68,7 @@ def as_json(examined: Examined) -> dict[str, Any]:
     return {
         "version": 1,
         "verdict": examined.rows[0].verdict,
-        "programs": [asdict(one) for one in examined.asked],
+        "programs": [asdict(one) for one in examined.programs],
         "rows": [
             {
                 "id": row.image.row,

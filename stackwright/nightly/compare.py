@@ -72,8 +72,8 @@ def stages(new: Build) -> tuple[Stage, ...]:
     """By name; FROM and the export of the image are no steps."""
     counts: dict[str, list[int]] = {}
     for name, _, cached in new.steps:
-        if found := STAGE.match(name):
-            counts.setdefault(found[1], [0, 0])[cached] += 1
+        if match := STAGE.match(name):
+            counts.setdefault(match[1], [0, 0])[cached] += 1
     return tuple(Stage(name=name, executed=ran, cached=had) for name, (ran, had) in sorted(counts.items()))
 
 

@@ -72,7 +72,7 @@ def gone(before: Mapping[str, LastNight], cells: Sequence[Cell]) -> tuple[RowNig
     )
 
 
-def untold(before: Mapping[str, LastNight], row: str) -> RowNight:
+def unreported(before: Mapping[str, LastNight], row: str) -> RowNight:
     """A row of which no shard of the night told: the one that had it was lost."""
     failure = Failure(
         phase="", reason="no shard reported it", exit_code=NodesError.exit_code,

@@ -179,9 +179,9 @@ def plan_each(
     except Exception:  # one of the rows: each on its own, so that it is that one alone
         found, more = _one_by_one(project, wanted, locks)
         wrong |= more
-    unlocked = [one for one in found.rejections if one.verdict is Refused.UNLOCKED]
+    unlocked = [rejection for rejection in found.rejections if rejection.verdict is Refused.UNLOCKED]
     wrong |= {one.id: _unlocked(one) for one in unlocked}
-    refused = tuple(one for one in found.rejections if one.verdict is not Refused.UNLOCKED)
+    refused = tuple(rejection for rejection in found.rejections if rejection.verdict is not Refused.UNLOCKED)
     return Plan(rows=found.rows, rejections=refused), wrong
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stackwright import publish
 from stackwright.core.errors import EngineError, InternalError, StackwrightError, UsageError
-from stackwright.core.model.night import Morning, Pushed, RowNight, State, together
+from stackwright.core.model.night import Morning, Pushed, RowNight, State, combine
 from stackwright.core.model.row import Cell, Lock
 from stackwright.core.resolve import lockfile
 from stackwright.engines import docker as engine
@@ -73,7 +73,7 @@ class Handed:
 
     @property
     def answer(self) -> Morning:
-        return together(self.mornings)
+        return combine(self.mornings)
 
 
 def handed(project: Project, cells: Sequence[Cell], history_path: Path) -> Handed:
@@ -89,7 +89,7 @@ def handed(project: Project, cells: Sequence[Cell], history_path: Path) -> Hande
     with builds.opened(history_path) as db:
         builds.take_records(db, project.records)
         mornings = tuple(nights.morning_of(db, folder.name) for folder in folders)
-    rows = _planned(project, cells, together(mornings))
+    rows = _planned(project, cells, combine(mornings))
     return Handed(project=project, history_path=history_path, mornings=mornings, rows=rows)
 
 
@@ -143,7 +143,7 @@ def publish_handed(found: Handed, publisher: Publisher) -> Morning:
         pushed = publisher.pushed(wanted)
         builds.take_records(db, found.project.records)
         mornings = [_noted(db, morning, pushed) for morning in found.mornings]
-    return together(mornings)
+    return combine(mornings)
 
 
 def whole_answer(found: Handed, cells: Sequence[Cell], *, whole: bool) -> Morning:
@@ -154,14 +154,14 @@ def whole_answer(found: Handed, cells: Sequence[Cell], *, whole: bool) -> Mornin
     told = {row.row for row in found.answer.rows}
     with builds.opened(found.history_path) as db:
         before = nights.last_night(db, found.project.matrix.name)
-        lost = [judge.untold(before, cell.id) for cell in cells if cell.id not in told]
+        lost = [judge.unreported(before, cell.id) for cell in cells if cell.id not in told]
         more = (*lost, *(judge.gone(before, cells) if whole else ()))
         if not more:
             return found.answer
         *others, last = found.mornings
         last = replace(last, rows=(*last.rows, *more), finished=_after(last.finished))
         nights.finish(db, last)
-    return together((*others, last))
+    return combine((*others, last))
 
 
 def _after(moment: str) -> str:

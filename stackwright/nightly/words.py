@@ -91,7 +91,7 @@ def _headline(morning: Morning) -> str:
     return f"Night of {morning.started}: {plural(len(morning.rows), 'row')}: {told}{asked}"
 
 
-def told(change: Change) -> str:
+def change_text(change: Change) -> str:
     """Return one change as text: "package numpy 2.2.3 -> 2.2.4"."""
     name = f"{change.kind.value} {change.name}"
     if not change.old:
@@ -102,7 +102,7 @@ def told(change: Change) -> str:
 
 
 def _upstream(change: Change, rows: tuple[str, ...]) -> Item:
-    return Item(head=told(change), lines=(f"in {_rows(rows)}",))
+    return Item(head=change_text(change), lines=(f"in {_rows(rows)}",))
 
 
 def _rows(rows: tuple[str, ...]) -> str:
@@ -119,11 +119,11 @@ def _because(row: RowNight) -> Iterator[str]:
     """First what was changed here, then what came with it, or moved by itself upstream."""
     ours = [change for change in row.changes if change.kind not in UPSTREAM]
     theirs = [change for change in row.changes if change.kind in UPSTREAM]
-    yield from (f"because {told(change)}" for change in ours[:FOLLOWING])
+    yield from (f"because {change_text(change)}" for change in ours[:FOLLOWING])
     if theirs and not ours:
-        yield f"because the lock changed: {'; '.join(told(change) for change in theirs[:FOLLOWING])}"
+        yield f"because the lock changed: {'; '.join(change_text(change) for change in theirs[:FOLLOWING])}"
     elif theirs:
-        yield f"and with it {'; '.join(told(change) for change in theirs[:FOLLOWING])}"
+        yield f"and with it {'; '.join(change_text(change) for change in theirs[:FOLLOWING])}"
     left = max(0, len(ours) - FOLLOWING) + max(0, len(theirs) - FOLLOWING)
     if left:
         yield f"and {plural(left, 'more change')}"

@@ -161,15 +161,15 @@ def _not_packaged(left: Sequence[Left], reads: Sequence[Read]) -> list[Left]:
     }  # fmt: skip
     others = [one for one in left if one.what not in packaged]
     doubtful = {
-        (one.layer, f"/{one.path}")
-        for one in others
-        if one.what.startswith(CERTIFICATE) and "-packages/" in one.path
+        (other.layer, f"/{other.path}")
+        for other in others
+        if other.what.startswith(CERTIFICATE) and "-packages/" in other.path
     }
     right = {place for one in reads for place in _as_recorded(one, doubtful)} if doubtful else set()
     return [
-        replace(one, what=_shown(one.what))
-        for one in others
-        if not one.what.startswith(CERTIFICATE) or (one.layer, f"/{one.path}") not in right
+        replace(other, what=_shown(other.what))
+        for other in others
+        if not other.what.startswith(CERTIFICATE) or (other.layer, f"/{other.path}") not in right
     ]
 
 

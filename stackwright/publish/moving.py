@@ -116,7 +116,7 @@ def work(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
             return
         journal = _read(path, proxies)
         registry = Registry(journal.access, say)
-        moves, manifests = _standing(registry, journal, path)
+        moves, manifests = _current_tags(registry, journal, path)
         done: list[Move] = []
         try:
             for one, manifest in zip(moves, manifests, strict=True):
@@ -130,7 +130,7 @@ def work(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
         path.unlink()
 
 
-def _standing(
+def _current_tags(
     registry: Registry, journal: Journal, path: Path
 ) -> tuple[tuple[Move, ...], tuple[Manifest, ...]]:
     """What is left to be moved, with its manifests: everything is asked for before the first tag moves."""

@@ -17,7 +17,7 @@ import pytest
 from upstream_server import UpstreamServer
 
 from stackwright.audit.facts import deb, frameworks, index, nvcc, readers, web
-from stackwright.audit.facts.means import Means
+from stackwright.audit.facts.sources import Sources
 from stackwright.cli import main
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions, entries
@@ -168,8 +168,8 @@ def served() -> Iterator[Index]:
     made.server.server_close()
 
 
-def means(served: Index, kept: Path) -> Means:
-    return Means(index=served.address, mirror=lambda os: None, kept=kept, runner=Runner())
+def sources(served: Index, kept: Path) -> Sources:
+    return Sources(index=served.address, mirror=lambda os: None, kept=kept, runner=Runner())
 
 
 TAG = "py3-none-manylinux1_x86_64.whl"
@@ -180,12 +180,12 @@ def test_a_compiler_is_fetched_whole_and_its_ptxas_is_run(served: Index, tmp_pat
     compiler = {"nvidia/bin/ptxas": PTXAS, "nvidia/include/crt/host_config.h": HEADER}
     served.add(f"nvidia_cuda_nvcc_cu12-12.4.99-{TAG}", {"nvidia/bin/ptxas": "not the newest"})
     served.add(f"nvidia_cuda_nvcc_cu12-12.4.131-{TAG}", compiler)
-    said = {(one.table, one.key): one for one in nvcc.read(means(served, tmp_path)) if not one.why}
+    said = {(one.table, one.key): one for one in nvcc.read(sources(served, tmp_path)) if not one.why}
     assert list(said["cuda-arch", "12.4"].value) == ["8.0", "9.0"]
     assert said["cuda-gcc", "12.4"].value == 12
     assert "12.4.131" in said["cuda-gcc", "12.4"].source
     sent = served.sent
-    again = [one.value for one in nvcc.read(means(served, tmp_path)) if (one.table, one.key) in said]
+    again = [one.value for one in nvcc.read(sources(served, tmp_path)) if (one.table, one.key) in said]
     assert ["8.0", "9.0"] in [list(value) if isinstance(value, list) else value for value in again]
     assert served.sent == sent
 
@@ -236,7 +236,7 @@ def test_the_sources_that_this_host_knows_answer_as_the_readers_expect(
     runner: Runner, tmp_path: Path
 ) -> None:
     """The formats of the real index and mirror. What they say of releases that move is not compared."""
-    real = readers.means(settings.site(runner), runner, tmp_path)
+    real = readers.sources(settings.site(runner), runner, tmp_path)
     known = distributions.known("debian-13")
     toolkit = deb.stanzas(deb.mirror(real, known), known.suite, "non-free")["nvidia-cuda-toolkit"]
     assert "\nVersion: 12.4." in toolkit

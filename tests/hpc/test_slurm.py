@@ -160,7 +160,7 @@ class LoginNode(Runner):
 def test_doctor_reads_what_a_real_cluster_says(cluster: Cluster) -> None:
     every = plan(PROJECT, cells(PROJECT, ())).rows
     examined = doctor.examine(LoginNode(cluster), [row.stack for row in every])
-    seen = examined.seen
+    seen = examined.cluster
     assert seen.pmi is not None and {"pmix", "pmi2"} <= set(seen.pmi)
     assert (seen.pmix, seen.pmi_error, seen.pyxis) == ((5,), "", False)
     assert seen.slurm and seen.glibc and seen.kernel

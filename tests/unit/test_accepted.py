@@ -23,7 +23,7 @@ from stackwright.core.model.row import Cell
 from stackwright.core.model.site import Site
 from stackwright.core.resolve.requirements import requirements, toolchain
 from stackwright.core.resolve.resolve import check
-from stackwright.core.rules.rule import Clash, Said, weigh
+from stackwright.core.rules.rule import Clash, Ruling, weigh
 from stackwright.core.rules.table import CELL_RULES, first_clash
 from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
@@ -87,7 +87,7 @@ def test_a_seed_gives_the_same_refusals_and_each_is_of_one_changed_value() -> No
     assert found == combinations.refusals([CELL], 5, 12)
     assert len({(one.rule.name, one.clash.values) for one in found}) == 12
     for one in found:
-        assert weigh(one.rule, one.clash) is Said.REFUSES
+        assert weigh(one.rule, one.clash) is Ruling.REFUSES
         assert check(one.cell.changed({one.changed: CELL.value(one.changed)})) is None
 
 

@@ -22,7 +22,7 @@ from stackwright.cli import tables
 from stackwright.core.launch.fit import image as images
 from stackwright.core.launch.fit import readers
 from stackwright.core.launch.fit.questions import QUESTIONS, Answer, judge
-from stackwright.core.launch.fit.readers import PROGRAMS, Seen
+from stackwright.core.launch.fit.readers import PROGRAMS, ClusterFacts
 from stackwright.core.model.row import Mpi
 from stackwright.host import login_node
 from stackwright.host.project import Project, cells, plan
@@ -63,8 +63,8 @@ class Cluster(Runner):
         return Completed(argv=words, returncode=0, stdout=text, stderr="")
 
 
-def seen_on(said: Mapping[str, str]) -> Seen:
-    return login_node.examine(Cluster(said), [stack()]).seen
+def seen_on(said: Mapping[str, str]) -> ClusterFacts:
+    return login_node.examine(Cluster(said), [stack()]).cluster
 
 
 def answer(image: images.Image, about: str, **changed: str | None) -> Answer:
@@ -92,7 +92,7 @@ def answer(image: images.Image, about: str, **changed: str | None) -> Answer:
     ],
 )
 def test_the_plugins_of_srun(which: str, plugins: Any, versions: Any) -> None:
-    found = readers.pmi(Seen(), PMI[which])
+    found = readers.pmi(ClusterFacts(), PMI[which])
     assert (found.pmi, found.pmix) == (plugins, versions)
 
 
@@ -107,42 +107,42 @@ def test_the_plugins_of_srun(which: str, plugins: Any, versions: Any) -> None:
     ],
 )
 def test_the_mpi_of_the_cluster(which: str, wanted: tuple[str, str]) -> None:
-    assert readers.mpirun(Seen(), MPIRUN[which]).mpi == wanted
+    assert readers.mpirun(ClusterFacts(), MPIRUN[which]).mpi == wanted
 
 
 def test_ompi_info_says_where_it_lies_and_what_it_can_use() -> None:
-    found = readers.ompi_info(Seen(), OMPI_INFO["HPC-X"])
+    found = readers.ompi_info(ClusterFacts(), OMPI_INFO["HPC-X"])
     assert (found.mpi, found.prefix) == (("openmpi", "4.1.7"), "/opt/hpcx/ompi")
     assert found.pml == ("cm", "ob1", "ucx")
     for other in (("intel", "2021.9"), ("openmpi", "4.1.7")):
-        assert readers.ompi_info(Seen(mpi=other), OMPI_INFO["Debian"]) == Seen(mpi=other)
+        assert readers.ompi_info(ClusterFacts(mpi=other), OMPI_INFO["Debian"]) == ClusterFacts(mpi=other)
 
 
 def test_each_port_has_its_device_state_and_link() -> None:
-    found = readers.ibv(Seen(), IBV["InfiniBand"]).ports
+    found = readers.ibv(ClusterFacts(), IBV["InfiniBand"]).ports
     assert found is not None
     assert [(one.device, one.number, one.active, one.link) for one in found] == [
         ("mlx5_12", 1, False, "Ethernet"), ("mlx5_13", 1, True, "InfiniBand"),
     ]  # fmt: skip
-    assert readers.ibv(Seen(), IBV["none"]).ports == ()
+    assert readers.ibv(ClusterFacts(), IBV["none"]).ports == ()
 
 
 def test_the_driver_is_not_the_version_of_nvidia_smi() -> None:
-    assert readers.nvidia(Seen(), NVIDIA["418"]).driver == "418.67"
-    assert readers.nvidia(Seen(), NVIDIA["580"]).driver == "580.126.09"
-    assert readers.nvidia(Seen(), NVIDIA["failed"]).driver is None
-    assert readers.capabilities(Seen(), "8.0\n8.0\n9.0\n").capabilities == ("8.0", "9.0")
-    assert readers.capabilities(Seen(), UNKNOWN_FIELD).capabilities == ()
+    assert readers.nvidia(ClusterFacts(), NVIDIA["418"]).driver == "418.67"
+    assert readers.nvidia(ClusterFacts(), NVIDIA["580"]).driver == "580.126.09"
+    assert readers.nvidia(ClusterFacts(), NVIDIA["failed"]).driver is None
+    assert readers.capabilities(ClusterFacts(), "8.0\n8.0\n9.0\n").capabilities == ("8.0", "9.0")
+    assert readers.capabilities(ClusterFacts(), UNKNOWN_FIELD).capabilities == ()
 
 
 def test_libc_runtime_and_kernel() -> None:
-    found = {name: readers.glibc(Seen(), text).glibc for name, text in LDD.items()}
+    found = {name: readers.glibc(ClusterFacts(), text).glibc for name, text in LDD.items()}
     assert found == {"2.41": "2.41", "2.34": "2.34", "2.35": "2.35", "musl": None}
-    assert [readers.runtime(Seen(), text).runtime for text in RUNTIME.values()] == [
+    assert [readers.runtime(ClusterFacts(), text).runtime for text in RUNTIME.values()] == [
         ("apptainer", "1.4.5"), ("singularity-ce", "3.11.4"), ("singularity", "3.8.7"),
         ("singularity", "2.6.1"),
     ]  # fmt: skip
-    assert readers.kernel(Seen(), "3.10.0-1160.el7.x86_64\n").kernel == "3.10.0"
+    assert readers.kernel(ClusterFacts(), "3.10.0-1160.el7.x86_64\n").kernel == "3.10.0"
 
 
 @given(text=st.text(max_size=300))
@@ -150,7 +150,7 @@ def test_no_output_is_an_error(text: str) -> None:
     said = {" ".join(argv): text for argv, _ in PROGRAMS}
     examined = login_node.examine(Cluster(said), [stack()])
     assert json.dumps(login_node.as_json(examined))
-    assert all(one.said.isprintable() for one in examined.asked)
+    assert all(one.said.isprintable() for one in examined.programs)
 
 
 @pytest.mark.parametrize("line", [" ".join(argv) for argv, _ in PROGRAMS])

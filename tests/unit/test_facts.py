@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from stackwright.audit.facts import compare, deb, frameworks, index, mirror, nvcc, report
 from stackwright.audit.facts.compare import Compared, Outcome
-from stackwright.audit.facts.means import Answer
+from stackwright.audit.facts.sources import Answer
 from stackwright.cli.commands.facts import judge
 from stackwright.core.errors import DriftError, SiteError
 from stackwright.core.facts import entries

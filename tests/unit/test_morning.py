@@ -21,7 +21,7 @@ from stackwright.core.model.night import (
     RowNight,
     Stage,
     State,
-    together,
+    combine,
 )
 from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Cell, Lock, Package, Stack
@@ -275,10 +275,10 @@ def test_the_exit_code_is_that_of_what_is_wrong() -> None:
 
 def test_shards_of_a_night_become_one_morning() -> None:
     one, other = morning(*ROWS[:3]), morning(*ROWS[3:], run="2", started="2026-01-01T03:00:05Z")
-    whole = together([other, one])
+    whole = combine([other, one])
     assert whole.rows == ROWS
     assert (whole.run, whole.started) == ("1 2", "2026-01-01T03:00:00Z")
-    assert together([one, one]).rows == ROWS[:3]
+    assert combine([one, one]).rows == ROWS[:3]
 
 
 def test_a_thousand_unchanged_rows_are_counted() -> None:

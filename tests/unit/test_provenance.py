@@ -25,7 +25,7 @@ from stackwright.core.rules.rule import (
     Clash,
     ExtraRule,
     LockRule,
-    Said,
+    Ruling,
     weigh,
 )
 from stackwright.core.rules.table import CELL_RULES, clashes
@@ -44,22 +44,22 @@ def rule(fact: Provenance, entry: Provenance | None = None) -> CellRule:
 @pytest.mark.parametrize(
     ("how", "allowed", "said"),
     [
-        (How.READ, (), Said.REFUSES),
-        (How.READ, ("planted",), Said.REFUSES),
-        (How.DOCUMENTED, (), Said.REFUSES),
-        (How.DOCUMENTED, ("another",), Said.REFUSES),
-        (How.DOCUMENTED, ("planted",), Said.ALLOWED),
-        (How.UNCHECKED, (), Said.WARNS),
-        (How.UNCHECKED, ("planted",), Said.WARNS),
+        (How.READ, (), Ruling.REFUSES),
+        (How.READ, ("planted",), Ruling.REFUSES),
+        (How.DOCUMENTED, (), Ruling.REFUSES),
+        (How.DOCUMENTED, ("another",), Ruling.REFUSES),
+        (How.DOCUMENTED, ("planted",), Ruling.ALLOWED),
+        (How.UNCHECKED, (), Ruling.WARNS),
+        (How.UNCHECKED, ("planted",), Ruling.WARNS),
     ],
 )
-def test_a_clash_counts_as_its_fact_allows(how: How, allowed: tuple[str, ...], said: Said) -> None:
+def test_a_clash_counts_as_its_fact_allows(how: How, allowed: tuple[str, ...], said: Ruling) -> None:
     of_rule, of_entry = rule(KINDS[how]), rule(OWN, KINDS[how])
     asked = replace(cell(), allow=allowed)
     for one in (of_rule, of_entry):
         assert weigh(one, one.ask(asked), allowed) is said
         partial = Partial(asked, ("gcc",), (one,))
-        assert (partial.clash(["14"]) is one) == (said is Said.REFUSES)
+        assert (partial.clash(["14"]) is one) == (said is Ruling.REFUSES)
 
 
 def test_a_conclusion_is_as_good_as_its_weakest_fact() -> None:
@@ -84,7 +84,7 @@ def documented_clash() -> tuple[Cell, str]:
         tensorflow="2.13.1", torch=None, python="3.8", cuda="11.8", gcc="9", provider="nvidia",
         os="ubuntu-20.04", mpi=Mpi.of("openmpi", "4.0"), cudnn="9.1", gpu_arch=("8.0",),
     )  # fmt: skip
-    refused = [one.name for one, clash in clashes(row) if weigh(one, clash) is Said.REFUSES]
+    refused = [one.name for one, clash in clashes(row) if weigh(one, clash) is Ruling.REFUSES]
     assert refused == ["cudnn"]
     return row, "cudnn"
 
@@ -115,7 +115,7 @@ def test_an_unchecked_fact_warns_and_refuses_nothing() -> None:
     )  # fmt: skip
     assert check(row) is None
     (notice,) = notices(row, None)
-    assert (notice.rule, notice.said, notice.how) == ("nvidia-image", Said.WARNS, How.UNCHECKED)
+    assert (notice.rule, notice.said, notice.how) == ("nvidia-image", Ruling.WARNS, How.UNCHECKED)
     line = tables.notice_line("row", notice)
     assert line.startswith("row: warning: nvidia-image: it is not checked")
     assert "unchecked 2026-11-22" in line

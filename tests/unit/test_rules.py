@@ -17,7 +17,7 @@ from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.resolve import check, nccl_code, resolve, suggest
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
-from stackwright.core.rules.rule import CellRule, Clash, Rule, Said, weigh
+from stackwright.core.rules.rule import CellRule, Clash, Rule, Ruling, weigh
 from stackwright.core.rules.table import CELL_RULES, first_clash
 from stackwright.core.versions import upstream
 
@@ -167,7 +167,7 @@ def test_a_value_that_no_table_knows_is_neither_accepted_nor_refused(
     (one,) = [one for one in CELL_RULES if one.name == rule]
     answer = one.ask(cell(**values))
     assert isinstance(answer, Clash)
-    assert weigh(one, answer) is Said.UNKNOWN
+    assert weigh(one, answer) is Ruling.UNKNOWN
     assert reason in answer.reason
 
 
@@ -183,24 +183,24 @@ def test_a_row_with_an_unknown_value_is_not_known_until_it_is_locked() -> None:
 @pytest.mark.parametrize(
     ("values", "rule", "said"),
     [
-        ({"torch": "2.0.1", "gpu_arch": ("8.0", "9.0")}, "torch-arch", Said.REFUSES),
-        ({"torch": "2.6.0", "gpu_arch": ("8.9",)}, "torch-arch", Said.FITS),
-        ({"torch": "2.6.0", "gpu_arch": ("10.0",)}, "torch-arch", Said.REFUSES),
-        ({"torch": "2.6.0", "gpu_arch": ("3.7",)}, "torch-arch", Said.REFUSES),
-        ({"torch": "2.8.0", "gpu_arch": ("10.3",)}, "torch-arch", Said.FITS),
-        ({"torch": "2.8.0", "gpu_arch": ("11.0",)}, "torch-arch", Said.REFUSES),
-        ({"torch": "2.15.0", "gpu_arch": ("7.0",)}, "torch-arch", Said.REFUSES),
-        ({"torch": "2.6.0+cu126", "gpu_arch": ("10.0",)}, "torch-arch", Said.SILENT),
-        ({"torch": "2.16.0", "gpu_arch": ("7.0",)}, "torch-arch", Said.SILENT),
-        ({"tensorflow": "2.13.1", "gpu_arch": ("8.6",)}, "tensorflow-arch", Said.FITS),
-        ({"tensorflow": "2.13.1", "gpu_arch": ("9.0",)}, "tensorflow-arch", Said.WARNS),
-        ({"tensorflow": "2.20.0", "gpu_arch": ("5.0",)}, "tensorflow-arch", Said.REFUSES),
-        ({"tensorflow": "2.20.0", "gpu_arch": ("5.0", "10.0")}, "tensorflow-arch", Said.REFUSES),
-        ({"tensorflow": "2.20.0", "gpu_arch": ("9.0",)}, "tensorflow-arch", Said.FITS),
+        ({"torch": "2.0.1", "gpu_arch": ("8.0", "9.0")}, "torch-arch", Ruling.REFUSES),
+        ({"torch": "2.6.0", "gpu_arch": ("8.9",)}, "torch-arch", Ruling.FITS),
+        ({"torch": "2.6.0", "gpu_arch": ("10.0",)}, "torch-arch", Ruling.REFUSES),
+        ({"torch": "2.6.0", "gpu_arch": ("3.7",)}, "torch-arch", Ruling.REFUSES),
+        ({"torch": "2.8.0", "gpu_arch": ("10.3",)}, "torch-arch", Ruling.FITS),
+        ({"torch": "2.8.0", "gpu_arch": ("11.0",)}, "torch-arch", Ruling.REFUSES),
+        ({"torch": "2.15.0", "gpu_arch": ("7.0",)}, "torch-arch", Ruling.REFUSES),
+        ({"torch": "2.6.0+cu126", "gpu_arch": ("10.0",)}, "torch-arch", Ruling.SILENT),
+        ({"torch": "2.16.0", "gpu_arch": ("7.0",)}, "torch-arch", Ruling.SILENT),
+        ({"tensorflow": "2.13.1", "gpu_arch": ("8.6",)}, "tensorflow-arch", Ruling.FITS),
+        ({"tensorflow": "2.13.1", "gpu_arch": ("9.0",)}, "tensorflow-arch", Ruling.WARNS),
+        ({"tensorflow": "2.20.0", "gpu_arch": ("5.0",)}, "tensorflow-arch", Ruling.REFUSES),
+        ({"tensorflow": "2.20.0", "gpu_arch": ("5.0", "10.0")}, "tensorflow-arch", Ruling.REFUSES),
+        ({"tensorflow": "2.20.0", "gpu_arch": ("9.0",)}, "tensorflow-arch", Ruling.FITS),
     ],
 )
 def test_a_wheel_without_code_for_a_gpu_is_refused_and_one_with_ptx_alone_is_a_warning(
-    values: dict[str, Any], rule: str, said: Said
+    values: dict[str, Any], rule: str, said: Ruling
 ) -> None:
     (one,) = [one for one in CELL_RULES if one.name == rule]
     assert weigh(one, one.ask(cell(**values))) is said
@@ -350,7 +350,9 @@ def test_a_rule_reads_only_the_fields_that_it_names(rule: CellRule) -> None:
 def test_a_rule_is_silent_where_its_tables_know_nothing() -> None:
     unknown = cell(torch="9.9", cuda="99.0", os="debian-99", gpu_arch=())
     said = {rule.name: rule.ask(unknown) for rule in CELL_RULES}
-    assert said["torch-python"] is said["torch-cuda"] is said["cuda-gcc"] is said["python-os"] is Said.SILENT
+    assert (
+        said["torch-python"] is said["torch-cuda"] is said["cuda-gcc"] is said["python-os"] is Ruling.SILENT
+    )
 
 
 @pytest.mark.parametrize(("rule", "value", "said"), [
@@ -361,8 +363,8 @@ def test_a_rule_is_silent_where_its_tables_know_nothing() -> None:
 def test_an_extra_rule(rule: str, value: str, said: str) -> None:
     (extra,) = [one for one in EXTRA_RULES if one.name == rule]
     answer = extra.ask(cell(torch="2.0.1", mxnet="1.9.1"), value)
-    assert (Said.REFUSES if isinstance(answer, Clash) else answer) == said
-    assert extra.ask(cell(torch=None, cuda=None, os="debian-99"), value) is Said.SILENT
+    assert (Ruling.REFUSES if isinstance(answer, Clash) else answer) == said
+    assert extra.ask(cell(torch=None, cuda=None, os="debian-99"), value) is Ruling.SILENT
 
 
 def test_the_nearest_row_keeps_a_framework_that_is_needed() -> None:

@@ -7,14 +7,14 @@ from known_stacks import FAIL, RUN, Stack
 
 from stackwright.core.config.setting import Question
 from stackwright.core.resolve.explain import explain
-from stackwright.core.rules.rule import About, Said, weigh
+from stackwright.core.rules.rule import About, Ruling, weigh
 from stackwright.core.rules.table import CELL_RULES
 
 STACK_RULES = tuple(rule for rule in CELL_RULES if rule.about is About.STACK)
 
 
 def refusals(stack: Stack) -> list[str]:
-    return [rule.name for rule in STACK_RULES if weigh(rule, rule.ask(stack.cell)) is Said.REFUSES]
+    return [rule.name for rule in STACK_RULES if weigh(rule, rule.ask(stack.cell)) is Ruling.REFUSES]
 
 
 def name(stack: Stack) -> str:

@@ -64,7 +64,7 @@ def valid(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def statuses(document: dict[str, Any]) -> dict[str, str]:
-    return dict(vex.told(valid(document)))
+    return dict(vex.statuses_of(valid(document)))
 
 
 def test_an_image_without_the_component_is_not_affected() -> None:
@@ -181,7 +181,7 @@ def test_a_document_of_nonsense_disagrees(statements: object) -> None:
 def test_a_vulnerability_that_this_version_does_not_know_is_passed_on() -> None:
     document = changed(vulnerability={"name": "CVE-2030-1"}, status="affected")
     assert vex.disagreement(document, of_row(), IMAGE) == ""
-    assert ("CVE-2030-1", "affected") in vex.told(document)
+    assert ("CVE-2030-1", "affected") in vex.statuses_of(document)
 
 
 def test_the_status_words_are_those_of_the_specification() -> None:

@@ -15,7 +15,7 @@ from stackwright.core.resolve.nearest import KNOWN
 from stackwright.core.resolve.requirements import platform, question, requirements, toolchain
 from stackwright.core.resolve.sweep import left, of_tables
 from stackwright.core.rules.derived import gcc_of
-from stackwright.core.rules.rule import CellRule, Clash, Said, weigh
+from stackwright.core.rules.rule import CellRule, Clash, Ruling, weigh
 from stackwright.core.rules.table import CELL_RULES, clashes
 
 
@@ -67,7 +67,7 @@ def compiles(cells: Iterable[Cell]) -> tuple[Compile, ...]:
     found = {
         Compile(name=name, version=version, gcc=distributions.gcc_release(gcc))
         for cell in cells
-        for name in (one.name for one in COMPONENTS if one.headers)
+        for name in (component.name for component in COMPONENTS if component.headers)
         if (version := cell.value(name)) and (gcc := gcc_of(cell))
     }
     return tuple(
@@ -97,7 +97,7 @@ def refusals(cells: Sequence[Cell], seed: int, count: int) -> tuple[Refusal, ...
     while len(found) < count:
         cell, name = rng.choice(cells), rng.choice(sorted(CHANGED))
         other = cell.changed({name: rng.choice(CHANGED[name])})
-        refused = [one for one in clashes(other) if weigh(*one) is Said.REFUSES]
+        refused = [one for one in clashes(other) if weigh(*one) is Ruling.REFUSES]
         if refused and (refused[0][0].name, refused[0][1].values) not in seen:
             rule, clash = refused[0]
             seen.add((rule.name, clash.values))

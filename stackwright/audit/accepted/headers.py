@@ -75,7 +75,7 @@ class Kept:
 
 
 def _address(index: str, project: str, version: str) -> tuple[str, int]:
-    found = [one for one in wheels(index, project) if _is(one, version)]
+    found = [wheel for wheel in wheels(index, project) if _is(wheel, version)]
     if not found:
         raise SiteError(f"the index has no {project} {version}")
     return found[-1].url, found[-1].size
@@ -111,8 +111,8 @@ def failure(asked: Compile, compilers: Compilers, kept: Kept, runner: Runner) ->
 
 def _options(asked: Compile) -> tuple[str, ...]:
     standard = max(
-        (one.standard for one in BY_NAME[asked.name].headers
-         if as_numbers(asked.version) >= as_numbers(one.since)), default=14,
+        (header.standard for header in BY_NAME[asked.name].headers
+         if as_numbers(asked.version) >= as_numbers(header.since)), default=14,
     )  # fmt: skip
     new = {"torch": torch.NEW_ABI, "tensorflow": tensorflow.NEW_ABI}[asked.name]
     abi = int(as_numbers(asked.version) >= as_numbers(new))

@@ -66,7 +66,7 @@ def compiles(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
 
 def imports(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
     """Of every distinct lock where all are wanted; else of those that an earlier run imported."""
-    asked = {one.digest: one for one in combinations.questions(cells) if _installed(one)}
+    asked = {question.digest: question for question in combinations.questions(cells) if _installed(question)}
     due = [one for one in asked.values() if chosen.every or work.was_imported(one.cell)]
     answers = {one.digest: _imported(one.cell, work, chosen) for one in due}
     tried = {digest: found for digest, found in answers.items() if found is not None}

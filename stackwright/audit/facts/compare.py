@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from stackwright.audit.facts.means import Answer
+from stackwright.audit.facts.sources import Answer
 from stackwright.core.facts.entries import Entry
 from stackwright.core.facts.provenance import How, read
 

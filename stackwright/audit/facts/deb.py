@@ -13,7 +13,7 @@ from http.client import HTTPException
 from typing import IO
 
 from stackwright.audit.facts import web
-from stackwright.audit.facts.means import Means
+from stackwright.audit.facts.sources import Sources
 from stackwright.core.errors import SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.target import AMD64, APT
@@ -31,16 +31,16 @@ class Package:
     sha256: str
 
 
-def mirror(means: Means, known: Distribution) -> str:
-    address = means.mirror(known.id)
+def mirror(sources: Sources, known: Distribution) -> str:
+    address = sources.mirror(known.id)
     if not address:
         raise SiteError(f"no mirror of {known.family} is known here")
     return address.rstrip("/")
 
 
-def package(means: Means, known: Distribution, name: str) -> Package:
+def package(sources: Sources, known: Distribution, name: str) -> Package:
     """The newest one of a name, from the hashed indexes of the release's suites."""
-    address = mirror(means, known)
+    address = mirror(sources, known)
     found = None
     for suite_name in known.suites:
         for component in suite.COMPONENTS[known.family]:
@@ -54,9 +54,9 @@ def package(means: Means, known: Distribution, name: str) -> Package:
     return Package(version=version, url=f"{address}/{path}", sha256=sha256)
 
 
-def versions(means: Means, known: Distribution) -> dict[str, str]:
+def versions(sources: Sources, known: Distribution) -> dict[str, str]:
     """Every package of a release with its version."""
-    address = mirror(means, known)
+    address = mirror(sources, known)
     return {
         name: _field(stanza, "Version")
         for suite_name in known.suites
@@ -77,10 +77,10 @@ def stanzas(address: str, suite_name: str, component: str) -> dict[str, str]:
 
 
 def _field(stanza: str, name: str) -> str:
-    found = re.search(FIELD.format(name), stanza, re.MULTILINE)
-    if found is None:
+    match = re.search(FIELD.format(name), stanza, re.MULTILINE)
+    if match is None:
         raise SiteError(f"an index of the mirror has a package without {name}")
-    return found[1]
+    return match[1]
 
 
 class _Part(io.RawIOBase):

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 from stackwright.audit.facts import index, web
 from stackwright.audit.facts.index import Wheel
-from stackwright.audit.facts.means import Answer, Means, Question, ask_all
+from stackwright.audit.facts.sources import Answer, Question, Sources, ask_all
 from stackwright.core.components import mxnet
 from stackwright.core.components.table import COMPONENTS
 from stackwright.core.components.tensorflow import SOURCE_ONLY
@@ -30,7 +30,7 @@ from stackwright.core.model.target import AMD64
 Entry = dict[str, Any]
 
 PACKAGES = (
-    *(pair for one in COMPONENTS for pair in one.indexed),
+    *(pair for component in COMPONENTS for pair in component.indexed),
     *((package, "0") for _, package in LIBRARIES),
 )
 """A package, and the first release that the tables speak of."""
@@ -44,20 +44,20 @@ MXNET_PROJECTS = ("mxnet-cu80", "mxnet-cu90", "mxnet-cu91", "mxnet-cu92", "mxnet
 """All that apache/mxnet, tools/pip/setup.py, made wheels of."""
 
 
-def read(means: Means) -> Iterator[Answer]:
-    yield from _project(means, "torch", "torch", torch_wheel, since="1.0")
-    yield from _project(means, "tensorflow", "tensorflow-gpu", tensorflow_wheel, since="1.12", before="2.1")
-    yield from _project(means, "tensorflow", "tensorflow", tensorflow_wheel, since="2.1")
-    yield from _mxnet(means)
+def read(sources: Sources) -> Iterator[Answer]:
+    yield from _project(sources, "torch", "torch", torch_wheel, since="1.0")
+    yield from _project(sources, "tensorflow", "tensorflow-gpu", tensorflow_wheel, since="1.12", before="2.1")
+    yield from _project(sources, "tensorflow", "tensorflow", tensorflow_wheel, since="2.1")
+    yield from _mxnet(sources)
     yield from ask_all(
-        ("releases", package, partial(_released, means, package, since)) for package, since in PACKAGES
+        ("releases", package, partial(_released, sources, package, since)) for package, since in PACKAGES
     )
     required = dict.fromkeys(requirement for _, requirement in SOURCE_ONLY)
-    yield from ask_all(("requirements", one, partial(_installable, means, one)) for one in required)
+    yield from ask_all(("requirements", one, partial(_installable, sources, one)) for one in required)
 
 
 def _project(
-    means: Means,
+    sources: Sources,
     table: str,
     project: str,
     describe: Callable[[ZipFile], Entry],
@@ -67,12 +67,12 @@ def _project(
 ) -> Iterator[Answer]:
     """An answer for each release that has wheels, in the order of the releases."""
     try:
-        found = index.by_version(means.wheels(project))
+        found = index.by_version(sources.wheels(project))
     except SiteError as error:
         yield Answer(table=table, key=project, why=error.cause)
         return
     questions: list[Question] = [
-        (table, str(version), partial(_described, means, project, files, describe))
+        (table, str(version), partial(_described, sources, project, files, describe))
         for version, files in found.items()
         if Version(since) <= version < Version(before) and index.pythons(files)
     ]
@@ -80,13 +80,13 @@ def _project(
 
 
 def _described(
-    means: Means, project: str, files: tuple[Wheel, ...], describe: Callable[[ZipFile], Entry]
+    sources: Sources, project: str, files: tuple[Wheel, ...], describe: Callable[[ZipFile], Entry]
 ) -> tuple[Entry, str]:
     """The tags are of all wheels of a release, everything else of the one for its newest Python."""
     pythons = index.pythons(files)
-    named = [one for one in files if pythons[-1] in index.pythons([one])]
+    named = [file for file in files if pythons[-1] in index.pythons([file])]
     wheel = named[-1]
-    value = means.once(
+    value = sources.once(
         wheel.sha256, f"_{describe.__name__}", lambda: describe(web.archive(wheel.url, wheel.size))
     )
     entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(files)}
@@ -122,7 +122,7 @@ def tensorflow_wheel(wheel: ZipFile) -> Entry:
         "cuda_needs": _needed(needs, "nvidia-cuda-runtime", minor=True),
         "nccl_needs": _needed(needs, "nvidia-nccl"),
         "code": " ".join(map(str, noted.get("cuda_compute_capabilities") or ())),
-        "keras": str(next((one.specifier for one in needs if one.name == "keras"), "")),
+        "keras": str(next((need.specifier for need in needs if need.name == "keras"), "")),
     }
 
 
@@ -151,7 +151,7 @@ def _holds(one: Requirement) -> bool:
 def _of(needs: Iterable[Requirement], name: str) -> SpecifierSet | None:
     """Return the requirement on a library, whose package's name may end with the -cuNN of its CUDA."""
     pattern = re.compile(rf"{re.escape(name)}(-cu\d+)?")
-    return next((one.specifier for one in needs if pattern.fullmatch(one.name)), None)
+    return next((need.specifier for need in needs if pattern.fullmatch(need.name)), None)
 
 
 def _pinned(needs: Iterable[Requirement], name: str) -> str:
@@ -162,7 +162,7 @@ def _pinned(needs: Iterable[Requirement], name: str) -> str:
 
 def _needed(needs: Iterable[Requirement], name: str, *, minor: bool = False) -> str:
     parts = _of(needs, name) or ()
-    texts = (f"{one.operator}{_minor(one.version) if minor else one.version}" for one in parts)
+    texts = (f"{part.operator}{_minor(part.version) if minor else part.version}" for part in parts)
     return ",".join(sorted(texts, reverse=True))
 
 
@@ -209,48 +209,52 @@ def _parsed(source: str) -> ast.Module:
 # -- MXNet, and the libraries of CUDA -----------------------------------------------------------------
 
 
-def _mxnet(means: Means) -> Iterator[Answer]:
+def _mxnet(sources: Sources) -> Iterator[Answer]:
     """For each release, the releases of CUDA that it has a wheel for: a project each."""
     files: dict[Version, list[tuple[str, Wheel]]] = {}
     try:
         for project in MXNET_PROJECTS:
             digits = project.removeprefix("mxnet-cu")
-            for wheel in means.wheels(project):
+            for wheel in sources.wheels(project):
                 files.setdefault(wheel.version, []).append((f"{digits[:-1]}.{digits[-1]}", wheel))
     except SiteError as error:
         yield Answer(table="mxnet", key=project, why=error.cause)
         return
     yield from ask_all(
-        ("mxnet", str(version), partial(_mxnet_release, means, found))
+        ("mxnet", str(version), partial(_mxnet_release, sources, found))
         for version, found in sorted(files.items())
         if version >= Version("1.4")
     )
 
 
-def _mxnet_release(means: Means, found: list[tuple[str, Wheel]]) -> tuple[Entry, str]:
+def _mxnet_release(sources: Sources, found: list[tuple[str, Wheel]]) -> tuple[Entry, str]:
     """Its wheels are for any Python; the numpy that it requires, and can use, is not."""
     builds = tuple(dict.fromkeys(cuda for cuda, _ in found))
     wheel = found[-1][1]
     allowed = SpecifierSet(
-        means.once(wheel.sha256, "numpy", lambda: _numpy(web.archive(wheel.url, wheel.size)))
+        sources.once(wheel.sha256, "numpy", lambda: _numpy(web.archive(wheel.url, wheel.size)))
     ) & SpecifierSet(f"<{mxnet.NUMPY.below}")
-    usable = [one for one in means.wheels("numpy") if one.version in allowed]
+    usable = [one for one in sources.wheels("numpy") if one.version in allowed]
     pythons = index.pythons(usable)
     value = {"builds": builds, "python": f"{pythons[0]}-{pythons[-1]}", "numpy": str(allowed)}
     return value, f"the package index: mxnet-cu80 to mxnet-cu112 {wheel.version}, numpy"
 
 
 def _numpy(wheel: ZipFile) -> str:
-    return str(next((one.specifier for one in _requirements(wheel) if one.name == "numpy"), ""))
+    return str(
+        next(
+            (requirement.specifier for requirement in _requirements(wheel) if requirement.name == "numpy"), ""
+        )
+    )
 
 
-def _released(means: Means, package: str, since: str) -> tuple[list[str], str]:
-    found = index.by_version(means.wheels(package))
+def _released(sources: Sources, package: str, since: str) -> tuple[list[str], str]:
+    found = index.by_version(sources.wheels(package))
     return [str(version) for version in found if version >= Version(since)], f"the package index: {package}"
 
 
-def _installable(means: Means, text: str) -> tuple[tuple[str, ...], str]:
+def _installable(sources: Sources, text: str) -> tuple[tuple[str, ...], str]:
     """The releases of Python for which the index has a wheel of what is required."""
     wanted = Requirement(text)
-    found = [wheel for wheel in means.wheels(wanted.name) if wheel.version in wanted.specifier]
+    found = [wheel for wheel in sources.wheels(wanted.name) if wheel.version in wanted.specifier]
     return index.installable(found), f"the package index: {wanted.name}"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from stackwright.audit.facts import deb
-from stackwright.audit.facts.means import Answer, Means, ask
+from stackwright.audit.facts.sources import Answer, Sources, ask
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import Distribution
@@ -18,13 +18,13 @@ OURS = ("tini", "libucx0", "ucx-utils")
 """Packages of our images that some releases lack."""
 
 
-def read(means: Means) -> Iterator[Answer]:
+def read(sources: Sources) -> Iterator[Answer]:
     for known in distributions.DISTRIBUTIONS:
-        yield ask("distributions", known.id, partial(_packages, means, known))
+        yield ask("distributions", known.id, partial(_packages, sources, known))
 
 
-def _packages(means: Means, known: Distribution) -> tuple[Any, str]:
-    return offered(deb.versions(means, known)), f"the mirror's package indexes of {' '.join(known.suites)}"
+def _packages(sources: Sources, known: Distribution) -> tuple[Any, str]:
+    return offered(deb.versions(sources, known)), f"the mirror's package indexes of {' '.join(known.suites)}"
 
 
 def offered(versions: Mapping[str, str]) -> dict[str, Any]:

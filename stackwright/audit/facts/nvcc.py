@@ -16,7 +16,7 @@ from typing import Any
 
 from stackwright.audit.facts import deb, web
 from stackwright.audit.facts.index import Wheel
-from stackwright.audit.facts.means import Answer, Means, ask
+from stackwright.audit.facts.sources import Answer, Sources, ask
 from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import Distribution
@@ -50,43 +50,43 @@ def newest_gcc(header: str) -> int | None:
     return int(found[0]) if found else None
 
 
-def read(means: Means) -> Iterator[Answer]:
+def read(sources: Sources) -> Iterator[Answer]:
     """Of each release, from the newest wheel of its compiler and from a distribution's package."""
     for project in PROJECTS:
-        yield from _of_project(means, project)
+        yield from _of_project(sources, project)
     for known in distributions.DISTRIBUTIONS:
         if known.provider is ProviderName.DEBIAN and known.cuda:
-            yield ask("cuda-arch", known.cuda, partial(_packaged_architectures, means, known))
-            yield ask("cuda-gcc", known.cuda, partial(_packaged_gcc, means, known))
-    yield ask("nvcc-wheels", "releases", partial(_whole, means))
+            yield ask("cuda-arch", known.cuda, partial(_packaged_architectures, sources, known))
+            yield ask("cuda-gcc", known.cuda, partial(_packaged_gcc, sources, known))
+    yield ask("nvcc-wheels", "releases", partial(_whole, sources))
 
 
-def _of_project(means: Means, project: str) -> Iterator[Answer]:
+def _of_project(sources: Sources, project: str) -> Iterator[Answer]:
     try:
-        wheels = means.wheels(project)
+        wheels = sources.wheels(project)
     except SiteError as error:
         yield from (Answer(table=table, key=project, why=error.cause) for table in ("cuda-arch", "cuda-gcc"))
         return
     newest = {f"{wheel.version.major}.{wheel.version.minor}": wheel for wheel in wheels}
     for release, wheel in newest.items():
-        yield ask("cuda-arch", release, partial(_architectures, means, project, wheel))
-        yield ask("cuda-gcc", release, partial(_gcc, means, project, wheel))
+        yield ask("cuda-arch", release, partial(_architectures, sources, project, wheel))
+        yield ask("cuda-gcc", release, partial(_gcc, sources, project, wheel))
 
 
-def _architectures(means: Means, project: str, wheel: Wheel) -> tuple[Any, str]:
-    value = means.once(wheel.sha256, "ptxas", partial(_examined, means.runner, wheel))["architectures"]
+def _architectures(sources: Sources, project: str, wheel: Wheel) -> tuple[Any, str]:
+    value = sources.once(wheel.sha256, "ptxas", partial(_examined, sources.runner, wheel))["architectures"]
     return value, f"{project} {wheel.version}: ptxas --help"
 
 
-def _gcc(means: Means, project: str, wheel: Wheel) -> tuple[Any, str]:
-    inside = means.once(wheel.sha256, "ptxas", partial(_examined, means.runner, wheel))["gcc"]
+def _gcc(sources: Sources, project: str, wheel: Wheel) -> tuple[Any, str]:
+    inside = sources.once(wheel.sha256, "ptxas", partial(_examined, sources.runner, wheel))["gcc"]
     if inside:
         return inside, f"{project} {wheel.version}: crt/host_config.h"
     release = (wheel.version.major, wheel.version.minor)
-    headers = [one for one in means.wheels(HEADERS) if (one.version.major, one.version.minor) == release]
+    headers = [one for one in sources.wheels(HEADERS) if (one.version.major, one.version.minor) == release]
     if not headers:
         raise SiteError(f"{HEADERS} has no release {wheel.version.major}.{wheel.version.minor}")
-    value = means.once(headers[-1].sha256, "host_config.h", partial(header, headers[-1]))
+    value = sources.once(headers[-1].sha256, "host_config.h", partial(header, headers[-1]))
     if not value:
         raise SiteError("crt/host_config.h names no newest gcc")
     return value, f"{HEADERS} {headers[-1].version}: crt/host_config.h"
@@ -135,8 +135,8 @@ def listed(runner: Runner, program: Path) -> tuple[str, ...]:
     return found
 
 
-def _packaged_architectures(means: Means, known: Distribution) -> tuple[Any, str]:
-    package = deb.package(means, known, "nvidia-cuda-toolkit")
+def _packaged_architectures(sources: Sources, known: Distribution) -> tuple[Any, str]:
+    package = deb.package(sources, known, "nvidia-cuda-toolkit")
 
     def examined() -> tuple[str, ...]:
         with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
@@ -144,27 +144,27 @@ def _packaged_architectures(means: Means, known: Distribution) -> tuple[Any, str
             web.download(package.url, package.sha256, path)
             with path.open("rb") as file:
                 program.write_bytes(deb.member(file, PTXAS))
-            return listed(means.runner, program)
+            return listed(sources.runner, program)
 
-    value = means.once(package.sha256, "ptxas", examined)
+    value = sources.once(package.sha256, "ptxas", examined)
     return value, f"{known.id}, nvidia-cuda-toolkit {package.version}: ptxas --help"
 
 
-def _packaged_gcc(means: Means, known: Distribution) -> tuple[Any, str]:
-    package = deb.package(means, known, "nvidia-cuda-dev")
+def _packaged_gcc(sources: Sources, known: Distribution) -> tuple[Any, str]:
+    package = deb.package(sources, known, "nvidia-cuda-dev")
 
     def examined() -> int | None:
         with web.opened(package.url, {}) as answer:  # a large package; the header comes early in it
             return newest_gcc(deb.member(answer, HOST_CONFIG).decode("utf-8", "replace"))
 
-    value = means.once(package.sha256, "host_config.h", examined)
+    value = sources.once(package.sha256, "host_config.h", examined)
     if not value:
         raise SiteError("crt/host_config.h names no newest gcc")
     return value, f"{known.id}, nvidia-cuda-dev {package.version}: crt/host_config.h"
 
 
-def _whole(means: Means) -> tuple[Any, str]:
+def _whole(sources: Sources) -> tuple[Any, str]:
     """The releases of CUDA of which every part of a compiler is on the index."""
-    have = [{(one.version.major, one.version.minor) for one in means.wheels(name)} for name in NVCC]
+    have = [{(wheel.version.major, wheel.version.minor) for wheel in sources.wheels(name)} for name in NVCC]
     both = sorted(set.intersection(*have))
     return [f"{major}.{minor}" for major, minor in both], f"the package index: {', '.join(NVCC)}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stackwright.audit.facts import frameworks, mirror, nvcc
-from stackwright.audit.facts.means import Answer, Means
+from stackwright.audit.facts.sources import Answer, Sources
 from stackwright.core.facts import entries
 from stackwright.core.facts.entries import Entry
 from stackwright.core.model.site import Site
@@ -14,7 +14,7 @@ from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
 from stackwright.host.site.settings import index_address
 
-Reader = Callable[[Means], Iterator[Answer]]
+Reader = Callable[[Sources], Iterator[Answer]]
 
 READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "compilers": (nvcc.read, ("cuda-arch", "cuda-gcc", "nvcc-wheels")),
@@ -24,9 +24,9 @@ READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
 """By name, a reader and the tables that it reads."""
 
 
-def means(site: Site, runner: Runner, kept: Path) -> Means:
+def sources(site: Site, runner: Runner, kept: Path) -> Sources:
     """The index and the mirrors that this host is configured for."""
-    return Means(index=index_address(runner, site), mirror=site.mirror_of, kept=kept, runner=runner)
+    return Sources(index=index_address(runner, site), mirror=site.mirror_of, kept=kept, runner=runner)
 
 
 def _tables(groups: Sequence[str]) -> tuple[str, ...]:
@@ -38,11 +38,11 @@ def known(groups: Sequence[str] = ()) -> dict[str, tuple[Entry, ...]]:
     return {table: entries.load(table) for table in _tables(groups)}
 
 
-def ask(means: Means, groups: Sequence[str], say: Callable[[str], None]) -> tuple[Answer, ...]:
+def ask(sources: Sources, groups: Sequence[str], say: Callable[[str], None]) -> tuple[Answer, ...]:
     found: list[Answer] = []
     for name in groups or READERS:
         say(f"reading: {name}")
-        found += READERS[name][0](means)
+        found += READERS[name][0](sources)
     return tuple(found)
 
 

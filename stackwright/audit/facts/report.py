@@ -31,7 +31,7 @@ def shown(known: Tables) -> dict[str, Any]:
     return {
         "version": 1,
         "tables": {
-            table: [{"key": one.key, "value": one.value, **asdict(one.fact)} for one in entries]
+            table: [{"key": entry.key, "value": entry.value, **asdict(entry.fact)} for entry in entries]
             for table, entries in known.items()
         },
     }
@@ -102,7 +102,10 @@ def page(compared: Sequence[Compared], today: str) -> str:
             "## Facts from documents, which no program can ask\n",
             "| fact | how | when |",
             "|---|---|---|",
-            *(f"| {_escaped(one.source)} | {one.how} | {one.when} |" for one in from_documents()),
+            *(
+                f"| {_escaped(document.source)} | {document.how} | {document.when} |"
+                for document in from_documents()
+            ),
             "",
         )
     )
@@ -127,6 +130,6 @@ def from_documents() -> tuple[Provenance, ...]:
     every: tuple[CellRule | LockRule | ExtraRule, ...] = (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES)
     rules = (rule.fact for rule in every)
     rows = (row[2] for row in distributions.NVIDIA_IMAGES)
-    tables = (fact for one in COMPONENTS for fact in (*one.facts, *one.tested))
+    tables = (fact for component in COMPONENTS for fact in (*component.facts, *component.tested))
     facts = dict.fromkeys((*rules, *rows, *tables, distributions.NVIDIA_COMPAT))
     return tuple(fact for fact in facts if fact.how is not How.READ)

@@ -127,10 +127,10 @@ class Ranges(io.RawIOBase):
 def _size(url: str) -> int:
     """The size of a file whose size the index does not name (PEP 700)."""
     with opened(url, {"Range": "bytes=0-0"}) as answer:
-        found = re.fullmatch(r"bytes 0-0/(\d{1,15})", answer.headers.get("Content-Range", ""))
-    if found is None:
+        match = re.fullmatch(r"bytes 0-0/(\d{1,15})", answer.headers.get("Content-Range", ""))
+    if match is None:
         raise SiteError("the index does not serve parts of files")
-    return int(found[1])
+    return int(match[1])
 
 
 def archive(url: str, size: int) -> zipfile.ZipFile:

@@ -63,11 +63,11 @@ def _hosts(path: Path) -> tuple[Host, ...]:
     for number, line in enumerate(lines, start=1):
         if not line.partition("#")[0].strip():
             continue
-        found = _HOST.fullmatch(line)
-        if not found:
+        match = _HOST.fullmatch(line)
+        if not match:
             hint = "one host on a line, as ssh knows it, and gpus=N after it where it has some"
             raise UsageError(f"not a host: {line.strip()!r}", place=f"{path}:{number}", hint=hint)
-        hosts.append(Host(name=found["name"], gpus=int(found["gpus"] or 0)))
+        hosts.append(Host(name=match["name"], gpus=int(match["gpus"] or 0)))
     if not hosts:
         raise UsageError("no host is named", place=str(path))
     return tuple(hosts)

@@ -80,7 +80,7 @@ def work_rows(
         shared = _shared(project, request, cluster, token)
         with display.shown(), connected(cluster.address, means) as client:
             _check(client, shared)
-            client.subscribe_topic(shared.topic, lambda event: _told(display, event))
+            client.subscribe_topic(shared.topic, lambda event: _print_event(display, event))
             run = _Run(
                 client=client, shared=shared, wanted=request.phases, rows=rows, on_gpu=on_gpu,
                 jobs=means.jobs, display=display,
@@ -122,7 +122,7 @@ def _require_gpu(address: Address, on_gpu: Collection[str]) -> None:
         raise UsageError(f"--gpu: no host has a GPU, and {min(on_gpu)} is tested on one", hint=hint)
 
 
-def _told(display: Display, event: tuple[float, Any]) -> None:
+def _print_event(display: Display, event: tuple[float, Any]) -> None:
     message = event[1]
     display.say(str(message["msg"] if isinstance(message, dict) else message))
 

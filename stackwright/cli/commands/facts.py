@@ -85,9 +85,9 @@ def _compare(app: App, groups: tuple[str, ...], *, update: bool, report: Path | 
     from stackwright.audit.facts import report as reports
 
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    means = readers.means(app.site, app.runner, app.project.out / "facts")
+    sources = readers.sources(app.site, app.runner, app.project.out / "facts")
     known = readers.known(groups)
-    answers = readers.ask(means, groups, app.say)
+    answers = readers.ask(sources, groups, app.say)
     compared = compare.compare(known, answers)
     if form == "json":
         print_json(reports.document(compared))

@@ -72,7 +72,7 @@ def _works(app: App, rows: Words, where: Words) -> tuple[Work, ...]:
         app.say(f"{row}: {error.cause}; its night makes a lock")
     own, shipped = (record.load_all(folder) for folder in (app.project.records, app.project.root / SHIPPED))
     works = estimates.works(planned.rows, (*own.records, *shipped.records))
-    refused = (estimates.Work(row=one.id, shared={}, own=0.0) for one in planned.rejections)
+    refused = (estimates.Work(row=rejection.id, shared={}, own=0.0) for rejection in planned.rejections)
     return (*works, *estimates.unplanned(wrong, works), *refused)
 
 

@@ -76,6 +76,6 @@ def _libraries(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
 
 def _architectures(facts: Facts) -> list[str]:
     libraries = dig(facts, "link", "libraries")
-    kernels = (dig(one, "kernels", "sm") for one in libraries.values()) if libraries else ()
+    kernels = (dig(library, "kernels", "sm") for library in libraries.values()) if libraries else ()
     seen = {arch for archs in kernels if isinstance(archs, list) for arch in archs}
     return sorted(seen, key=numbers)

@@ -9,16 +9,16 @@ from stackwright.core.components.component import Component, Field, Kind, Place,
 from stackwright.core.components.shared.wheel_rules import named, release, rule
 from stackwright.core.facts.wheels import INDEX
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.rule import Answer, Clash, Said
+from stackwright.core.rules.rule import Answer, Clash, Ruling
 
 
 def _tensorflow(cell: Cell) -> Answer:
     version, found = cell.value("keras"), named(cell, tensorflow.WHEELS)
     needs = dict(found[1].takes).get("keras") if found else None
     if version is None or found is None or not needs:
-        return Said.SILENT
+        return Ruling.SILENT
     if SpecifierSet(needs).contains(version, prereleases=True):
-        return Said.FITS
+        return Ruling.FITS
     reason = f"tensorflow {found[0]} requires keras {needs}"
     values = (("keras", version), ("tensorflow", found[0]))
     return Clash(values=values, reason=reason, fact=found[1].fact)

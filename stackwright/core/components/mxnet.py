@@ -12,7 +12,7 @@ from stackwright.core.facts.provenance import documented
 from stackwright.core.facts.wheels import INDEX, Wheels
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import CUDA_FIELDS, cuda_of
-from stackwright.core.rules.rule import Answer, Clash, Said
+from stackwright.core.rules.rule import Answer, Clash, Ruling
 
 NUMPY = Limit(
     package="numpy", releases="", below="1.24", why="mxnet uses numpy.bool, which numpy 1.24 dropped",
@@ -40,10 +40,10 @@ WHEELS = Wheels.load("mxnet", _describe)
 def _cuda(cell: Cell) -> Answer:
     found, cuda = named(cell, WHEELS), cuda_of(cell)
     if found is None or cuda is None:
-        return Said.SILENT
+        return Ruling.SILENT
     version, entry = found
     if any(same_cuda(build, cuda) for build in entry.builds):
-        return Said.FITS
+        return Ruling.FITS
     reason = (
         f"mxnet {version} has wheels for CUDA {', '.join(entry.builds)}; none was ever made for 12 or later"
     )
@@ -54,11 +54,11 @@ def _python(cell: Cell) -> Answer:
     """Its wheels are for every Python; its numpy is not."""
     found = named(cell, WHEELS)
     if found is None:
-        return Said.SILENT
+        return Ruling.SILENT
     version, entry = found
     first, last = entry.python
     if as_numbers(first) <= as_numbers(cell.python) <= as_numbers(last):
-        return Said.FITS
+        return Ruling.FITS
     reason = f"mxnet {version} has wheels for Python {first} to {last}"
     if as_numbers(cell.python) > as_numbers(last):
         reason = f"mxnet needs numpy before {NUMPY.below}, which has wheels up to Python {last}"
@@ -69,9 +69,9 @@ def _python(cell: Cell) -> Answer:
 def _headers(cell: Cell) -> Answer:
     version = cell.value("mxnet")
     if version is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if version not in WITHOUT_HEADERS:
-        return Said.FITS
+        return Ruling.FITS
     reason = "this wheel lacks the MKLDNN headers that Horovod includes; the .post0 of the release has them"
     return Clash(values=(("mxnet", version),), reason=reason)
 

@@ -22,30 +22,32 @@ COMPONENTS: tuple[Component, ...] = (
 )
 """In the order in which they are shown."""
 
-PATCHED = next(one for one in COMPONENTS if one.patched)
+PATCHED = next(component for component in COMPONENTS if component.patched)
 """The component whose source is changed for an image."""
-KNOWN = tuple(known for one in COMPONENTS for known in one.vulnerabilities)
+KNOWN = tuple(known for component in COMPONENTS for known in component.vulnerabilities)
 """Published vulnerabilities."""
-FILES = tuple(path for one in COMPONENTS if one.build for path in one.build.files)
-TEMPLATES = tuple(template for one in COMPONENTS if one.build for template in one.build.templates)
-ADVICE = tuple(advice for one in COMPONENTS for advice in one.advice)
-BY_NAME = {one.name: one for one in COMPONENTS}
+FILES = tuple(path for component in COMPONENTS if component.build for path in component.build.files)
+TEMPLATES = tuple(
+    template for component in COMPONENTS if component.build for template in component.build.templates
+)
+ADVICE = tuple(advice for component in COMPONENTS for advice in component.advice)
+BY_NAME = {component.name: component for component in COMPONENTS}
 
 
 def of_kind(*kinds: Kind) -> tuple[Component, ...]:
-    return tuple(one for kind in kinds for one in COMPONENTS if one.kind is kind)
+    return tuple(component for kind in kinds for component in COMPONENTS if component.kind is kind)
 
 
 FRAMEWORKS = of_kind(Kind.FRAMEWORK)
 COMMUNICATION = of_kind(Kind.COMMUNICATION)
-MODULES = tuple(one for one in COMPONENTS if one.kind is not Kind.COMMUNICATION)
+MODULES = tuple(component for component in COMPONENTS if component.kind is not Kind.COMMUNICATION)
 """What a row trains with."""
 
 
-LAYERS = " and ".join(one.title for one in COMMUNICATION)
-COMPILED = " and ".join(one.title for one in COMMUNICATION if one.build and one.build.stage)
-COMPILERS = " and ".join(one.compiles for one in COMPONENTS if one.compiles)
-LAUNCHERS = tuple(name for one in COMMUNICATION for name, _ in one.launchers)
+LAYERS = " and ".join(layer.title for layer in COMMUNICATION)
+COMPILED = " and ".join(layer.title for layer in COMMUNICATION if layer.build and layer.build.stage)
+COMPILERS = " and ".join(component.compiles for component in COMPONENTS if component.compiles)
+LAUNCHERS = tuple(name for layer in COMMUNICATION for name, _ in layer.launchers)
 """For sentences: of all layers, of those that are compiled, what compiles at run time, what starts ranks."""
 
 
@@ -85,19 +87,20 @@ def imported(stack: Stack) -> tuple[str, ...]:
 
 def versions(cell: Cell, components: tuple[Component, ...] = MODULES) -> dict[str, str]:
     """The versions that a row names, by component."""
-    return {one.name: version for one in components if (version := cell.value(one.name))}
+    return {component.name: version for component in components if (version := cell.value(component.name))}
 
 
 FIELDS = (
-    "provider", "os", "python", *(one.name for one in COMMUNICATION), "mpi", "cuda", "cudnn", "nccl", "gcc",
-    *(one.name for one in MODULES), "gpu_arch", "flavour", "test_on_gpu",
+    "provider", "os", "python", *(layer.name for layer in COMMUNICATION), "mpi",
+    "cuda", "cudnn", "nccl", "gcc",
+    *(module.name for module in MODULES), "gpu_arch", "flavour", "test_on_gpu",
 )  # fmt: skip
 """Of a row, in the order of the notation."""
 
 
 def rules(first: Place, others: tuple[Placed, ...] = ()) -> tuple[CellRule, ...]:
     """The components' rules of one place, and ``others`` of it, in the order in which they are asked."""
-    every = (*(one for component in COMPONENTS for one in component.rules), *others)
+    every = (*(rule for component in COMPONENTS for rule in component.rules), *others)
     placed = [one for one in every if first <= one.at < first + 100]
     return tuple(one.rule for one in sorted(placed, key=lambda one: one.at))
 

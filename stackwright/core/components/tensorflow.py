@@ -36,7 +36,7 @@ from stackwright.core.facts.provenance import documented, read, unchecked, weake
 from stackwright.core.facts.wheels import INDEX, REQUIREMENTS, Wheels
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, gcc_of
-from stackwright.core.rules.rule import About, Answer, Clash, Said
+from stackwright.core.rules.rule import About, Answer, Clash, Ruling
 
 TESTED = documented(
     "TensorFlow, install/source: tested build configurations (tensorflow/docs 7c365021)", "2026-11-20"
@@ -105,9 +105,9 @@ def _requires(cell: Cell) -> tuple[str, ...]:
 def _one_cuda(cell: Cell) -> Answer:
     of_torch, own = built_for(cell, torch.WHEELS), built_for(cell, WHEELS)
     if of_torch is None or own is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if same_cuda(of_torch, own):
-        return Said.FITS
+        return Ruling.FITS
     return Clash(
         values=(("tensorflow", str(cell.value("tensorflow"))), ("torch", str(cell.value("torch")))),
         reason="the wheels bring two CUDA releases into one image: "
@@ -118,9 +118,9 @@ def _one_cuda(cell: Cell) -> Answer:
 def _pins(cell: Cell) -> Answer:
     beside, own = named(cell, torch.WHEELS), named(cell, WHEELS)
     if beside is None or own is None or not beside[1].nccl or not own[1].cuda_needs:
-        return Said.SILENT
+        return Ruling.SILENT
     if "+" in beside[0]:  # another index than the one that the tables were read from
-        return Said.SILENT
+        return Ruling.SILENT
     brought, needs = beside[1], own[1]
     values = (("tensorflow", own[0]), ("torch", beside[0]))
     for what, version, allowed in (
@@ -130,17 +130,17 @@ def _pins(cell: Cell) -> Answer:
         if not SpecifierSet(allowed).contains(version):
             reason = f"torch {beside[0]} pins {what} {version}, and tensorflow {own[0]} takes {allowed}"
             return Clash(values=values, reason=reason, fact=weakest(brought.fact, needs.fact))
-    return Said.FITS
+    return Ruling.FITS
 
 
 def _abi(cell: Cell) -> Answer:
     beside, own = named(cell, torch.WHEELS), named(cell, WHEELS)
     if beside is None or own is None:
-        return Said.SILENT
+        return Ruling.SILENT
     # before 2.1 the two extensions differ in their C++ standard, and each gets a Gloo of its own
     old = as_numbers("2.1") <= as_numbers(beside[0]) < as_numbers(torch.NEW_ABI)
     if not old or as_numbers(own[0]) < as_numbers(NEW_ABI):
-        return Said.FITS
+        return Ruling.FITS
     return Clash(
         values=(("tensorflow", own[0]), ("torch", beside[0])),
         reason="torch's wheel has the old C++ ABI and tensorflow's the new one, "
@@ -154,9 +154,9 @@ def _abi(cell: Cell) -> Answer:
 def _gcc(cell: Cell) -> Answer:
     gcc, version = gcc_of(cell), cell.value("tensorflow")
     if version is None or gcc is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if as_numbers(version) >= as_numbers(OLD_COMPILER) or as_numbers(gcc)[0] < 5:
-        return Said.FITS
+        return Ruling.FITS
     reason = f"the wheel of tensorflow {version} was built by gcc 4.8, whose C++ ABI gcc 5 left"
     return Clash(values=(("tensorflow", version), ("gcc", gcc)), reason=reason)
 
@@ -164,7 +164,7 @@ def _gcc(cell: Cell) -> Answer:
 def _source_only(cell: Cell) -> Answer:
     version = cell.value("tensorflow")
     if version is None:
-        return Said.SILENT
+        return Ruling.SILENT
     for releases, requirement in SOURCE_ONLY:
         entry = REQUIREMENTS[requirement]
         minor = ".".join(cell.python.split(".")[:2])
@@ -174,7 +174,7 @@ def _source_only(cell: Cell) -> Answer:
         here = f" for Python {minor}" if entry.value else ""
         reason = f"the package index has no wheel{here} of {requirement}, which it requires"
         return Clash(values=(("tensorflow", version), *also), reason=reason, fact=entry.fact)
-    return Said.FITS
+    return Ruling.FITS
 
 
 BOTH = ("torch", "tensorflow")

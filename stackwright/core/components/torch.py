@@ -31,7 +31,7 @@ from stackwright.core.facts.provenance import documented, read, unchecked
 from stackwright.core.facts.wheels import INDEX, Wheels
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import CUDA_FIELDS
-from stackwright.core.rules.rule import About, Answer, Clash, ExtraRule, Said
+from stackwright.core.rules.rule import About, Answer, Clash, ExtraRule, Ruling
 
 PREVIOUS = documented(
     "PyTorch, get-started/previous-versions (pytorch.github.io); for 1.3: horovod v0.18.2, Dockerfile.gpu",
@@ -111,10 +111,10 @@ def _build(cell: Cell) -> Answer:
     found = named(cell, WHEELS)
     suffix = wheels.build(found[0]) if found else None
     if found is None or suffix is None or not found[1].builds:
-        return Said.SILENT
+        return Ruling.SILENT
     version, entry = found
     if suffix in (entry.cuda, *entry.builds):
-        return Said.FITS
+        return Ruling.FITS
     reason = f"torch {version.split('+')[0]} was built for CUDA {', '.join((entry.cuda, *entry.builds))}"
     fact = BUILD_FACTS[wheels.minor(version)]
     return Clash(values=(("torch", version),), reason=reason, fact=fact)
@@ -123,10 +123,10 @@ def _build(cell: Cell) -> Answer:
 def _own_cuda(cell: Cell) -> Answer:
     version = cell.value("torch")
     if version is None:
-        return Said.SILENT
+        return Ruling.SILENT
     entry = WHEELS.of(version)
     if entry is None or not entry.own_cuda:
-        return Said.FITS if entry else Said.SILENT
+        return Ruling.FITS if entry else Ruling.SILENT
     reason = (
         f"the wheel of torch {version} holds a CUDA runtime or an NCCL of its own, "
         "in addition to those that Horovod is linked against"
@@ -151,11 +151,11 @@ def _elsewhere(written: str) -> str:
 def _setuptools(cell: Cell, setuptools: str) -> Answer:
     version = cell.value("torch")
     if version is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if SETUPTOOLS.holds(version) and as_numbers(setuptools) >= as_numbers(SETUPTOOLS.below):
         values = (("torch", version), ("setuptools", setuptools))
         return Clash(values=values, reason=SETUPTOOLS.why)
-    return Said.FITS
+    return Ruling.FITS
 
 
 HOST_RULE = ExtraRule(

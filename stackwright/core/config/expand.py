@@ -125,14 +125,14 @@ def _prefixed(prefix: str) -> Callable[[Any], str]:
 
 
 ID_PART: dict[str, Callable[[Any], str]] = {
-    **{one.name: _prefixed(one.field.prefix) for one in MODULES},
+    **{module.name: _prefixed(module.field.prefix) for module in MODULES},
     "cuda": _prefixed("cuda"),
     "cudnn": _prefixed("cudnn"),
     "nccl": _prefixed("nccl"),
     "python": _prefixed("py"),
     "gcc": _prefixed("gcc"),
     "mpi": text_of,
-    **{one.name: _prefixed(one.field.prefix) for one in COMMUNICATION},
+    **{layer.name: _prefixed(layer.field.prefix) for layer in COMMUNICATION},
     "os": _prefixed(""),
     "provider": lambda provider: f"{provider}base",
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),

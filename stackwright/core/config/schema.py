@@ -146,13 +146,13 @@ OF_ROW: dict[str, Any] = {
     "provider": Provider,
     "os": Os,
     "python": Python,
-    **{one.name: _component(one) for one in COMMUNICATION},
+    **{layer.name: _component(layer) for layer in COMMUNICATION},
     "mpi": MpiFields,
     "cuda": Cuda | None,
     "cudnn": Cudnn | None,
     "nccl": Nccl | None,
     "gcc": Gcc | None,
-    **{one.name: _component(one) | None for one in MODULES},
+    **{module.name: _component(module) | None for module in MODULES},
     "gpu_arch": GpuArch,
     "flavour": Flavour,
     "test_on_gpu": TestOnGpu,
@@ -238,7 +238,8 @@ class MatrixFile(TypedDict, total=False):
 
 
 REQUIRED = (
-    ("provider",), ("os",), ("python",), tuple(one.name for one in COMMUNICATION), ("mpi",), ("gpu_arch",),
+    ("provider",), ("os",), ("python",), tuple(layer.name for layer in COMMUNICATION), ("mpi",),
+    ("gpu_arch",),
 )  # fmt: skip
 """Fields of which a row must have one, of its own, from an axis or from the defaults."""
 

@@ -97,8 +97,8 @@ def _value(name: str, text: str, os: str) -> Any:
 
 
 def _mpi(text: str) -> tuple[str, str]:
-    found = re.fullmatch(r"([a-z]+) ?(.*)", text, re.ASCII)
-    return (found[1], found[2]) if found else (text, "")
+    match = re.fullmatch(r"([a-z]+) ?(.*)", text, re.ASCII)
+    return (match[1], match[2]) if match else (text, "")
 
 
 ROW: TypeAdapter[RowFields] = TypeAdapter(RowFields)

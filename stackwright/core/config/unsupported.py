@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from stackwright.core.components.table import COMMUNICATION, FRAMEWORKS
 from stackwright.core.model.target import AMD64, CUDA
 
-NAMES = tuple(one.name for one in FRAMEWORKS)
+NAMES = tuple(framework.name for framework in FRAMEWORKS)
 LAYER = COMMUNICATION[0].title
 X86 = f"images are for {AMD64.title}: their base, their wheels and {LAYER}'s compiler flags (AVX2) are of it"
 AMD = f"images are for {CUDA.vendor} GPUs: {LAYER} is compiled with nvcc and linked against NCCL"
@@ -46,9 +46,10 @@ ENTRIES = (
            f"a row has {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
     _entry("", "ubuntu|debian|distribution", "the distribution is the field os", "write os=debian-13"),
     *(
-        _entry("", alias, f"{one.title} is the field {one.name}", f"write {one.name}={release}")
-        for one in FRAMEWORKS
-        for alias, release in one.aliases
+        _entry("", alias, f"{framework.title} is the field {framework.name}",
+               f"write {framework.name}={release}")
+        for framework in FRAMEWORKS
+        for alias, release in framework.aliases
     ),
     _entry("", "openmpi|mpich|mvapich2?|impi|intelmpi", "an MPI library is the field mpi",
            "write it as the value of mpi: openmpi 5.0, mpich 4.2"),
@@ -87,13 +88,13 @@ ENTRIES = (
 
 def value(field: str, text: str) -> Entry | None:
     """The entry about a value of a field, if there is one."""
-    about = (one for one in ENTRIES if one.field and field in one.field.split("|"))
+    about = (entry for entry in ENTRIES if entry.field and field in entry.field.split("|"))
     return next((one for one in about if _is(one, text)), None)
 
 
 def name(name: str) -> Entry | None:
     """The entry about the name of a field that rows do not have."""
-    return next((one for one in ENTRIES if not one.field and _is(one, name)), None)
+    return next((entry for entry in ENTRIES if not entry.field and _is(entry, name)), None)
 
 
 def _is(entry: Entry, text: str) -> bool:

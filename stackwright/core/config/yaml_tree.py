@@ -87,12 +87,12 @@ def parse(text: str, path: str, loader: type[Any] = LOADER) -> Node:
 
 
 def _refuse_characters(text: str, path: str) -> None:
-    found = UNWANTED.search(text)
-    if not found:
+    match = UNWANTED.search(text)
+    if not match:
         return
-    before = text[: found.start()]
-    mark = Mark(line=before.count("\n") + 1, column=found.start() - (before.rfind("\n") + 1) + 1)
-    name = "a NUL byte" if found[0] == "\0" else f"the character U+{ord(found[0]):04X}"
+    before = text[: match.start()]
+    mark = Mark(line=before.count("\n") + 1, column=match.start() - (before.rfind("\n") + 1) + 1)
+    name = "a NUL byte" if match[0] == "\0" else f"the character U+{ord(match[0]):04X}"
     raise wrong(path, mark, f"{name} is not allowed", "save the file as plain UTF-8 text")
 
 

@@ -45,11 +45,11 @@ def written(entries: Iterable[Entry]) -> bytes:
     lines = (
         json.dumps(
             {
-                "key": one.key, "value": one.value, "how": one.fact.how, "when": one.fact.when,
-                "source": one.fact.source,
+                "key": entry.key, "value": entry.value, "how": entry.fact.how, "when": entry.fact.when,
+                "source": entry.fact.source,
             }
         )
-        for one in entries
+        for entry in entries
     )  # fmt: skip
     return ("[\n" + ",\n".join(lines) + "\n]\n").encode()
 

@@ -56,7 +56,7 @@ def openmpi_options(target: Target, site: Site) -> tuple[Option, ...]:
         Option(("--mca", "plm_ssh_args" if modern else "plm_rsh_args", " ".join(ssh_words(site))), SSH_WHY),
         *_openmpi_way(site, modern=modern),
         Option(("-x", "PATH"), PATH_WHY),
-        *(Option(("-x", f"{one.name}={one.value}"), one.why) for one in variables),
+        *(Option(("-x", f"{variable.name}={variable.value}"), variable.why) for variable in variables),
     )
 
 
@@ -106,7 +106,7 @@ def mpich_options(target: Target, site: Site, interface: tuple[Option, ...] = ()
         Option(("-bind-to", "none"), BIND_WHY),
         *interface,
         Option(("-genvall",), PATH_WHY),
-        *(Option(("-genv", one.name, one.value), one.why) for one in variables),
+        *(Option(("-genv", variable.name, variable.value), variable.why) for variable in variables),
     )
 
 

@@ -45,7 +45,7 @@ def _host(text: str) -> Host:
     return Host(name=match["name"], slots=int(match["slots"] or 1))
 
 
-class Way(TypedDict, total=False):
+class NodeFields(TypedDict, total=False):
     """Fields of a ``Site`` as a person wrote them."""
 
     nodes: int
@@ -58,9 +58,9 @@ class Way(TypedDict, total=False):
     pyxis: bool
 
 
-def site(*, hosts_text: str | None = None, fabric: str = Fabric.TCP, **way: Unpack[Way]) -> Site:
+def site(*, hosts_text: str | None = None, fabric: str = Fabric.TCP, **fields: Unpack[NodeFields]) -> Site:
     """Return the site that the options describe. Raise UsageError for the first one that is wrong."""
-    described = Site(**way, fabric=Fabric(fabric))
+    described = Site(**fields, fabric=Fabric(fabric))
     for option, value, notation, what, example in (
         ("--interface", described.interface, _INTERFACE, "a network interface", "--interface eth0"),
         ("--hca", described.hca, _HCA, "a device of InfiniBand with its port", "--hca mlx5_0:1"),

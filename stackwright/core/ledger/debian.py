@@ -168,7 +168,7 @@ def _choices(tree: Tree) -> Iterator[Choice]:
         width = len(names) + 1  # the priority is between the path and those of the slaves
         told = rest.splitlines()
         choices = [told[at : at + width] for at in range(0, len(told) - width + 1, width)]
-        rows = [[one[0], *one[2:]] for one in choices if one[0]]
+        rows = [[choice[0], *choice[2:]] for choice in choices if choice[0]]
         for number, (name, link) in enumerate(names):
             paths = tuple(row[number] for row in rows if row[number])
             yield Choice(name=name, link=link, paths=paths)

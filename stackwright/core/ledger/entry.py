@@ -93,15 +93,17 @@ def final(layers: Iterable[Layer]) -> Tree:
     entries: dict[str, Entry] = {}
     texts: dict[str, str] = {}
     for layer in layers:
-        _remove(entries, texts, {one.path: one.kind for one in layer.entries if one.kind in TAKES_AWAY})
-        for one in layer.entries:
-            if one.kind in TAKES_AWAY:
+        _remove(
+            entries, texts, {entry.path: entry.kind for entry in layer.entries if entry.kind in TAKES_AWAY}
+        )
+        for entry in layer.entries:
+            if entry.kind in TAKES_AWAY:
                 continue
-            below = entries.get(one.path)
-            if below is not None and below.kind is Kind.FOLDER and one.kind is not Kind.FOLDER:
-                _remove(entries, texts, {one.path: Kind.WHITEOUT})
-            texts.pop(one.path, None)
-            entries[one.path] = one
+            below = entries.get(entry.path)
+            if below is not None and below.kind is Kind.FOLDER and entry.kind is not Kind.FOLDER:
+                _remove(entries, texts, {entry.path: Kind.WHITEOUT})
+            texts.pop(entry.path, None)
+            entries[entry.path] = entry
         texts |= layer.texts
     return Tree(entries=entries, texts=texts)
 

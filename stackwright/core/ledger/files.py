@@ -47,8 +47,8 @@ def document(tree: Tree, keys: Collection[str]) -> dict[str, Any]:
         "authorities": _authorities(tree),
         "leftovers": {name: _left(files, pattern) for name, pattern in PLACES.items()},
         "nvcc": [
-            one.path for one in files
-            if posixpath.basename(one.path) in ("nvcc", "nvcc.real") and one.mode & 0o111
+            file.path for file in files
+            if posixpath.basename(file.path) in ("nvcc", "nvcc.real") and file.mode & 0o111
         ],
         "cuda_libraries": sorted({found for path in libraries if (found := _end_of(tree, path))}),
         "driver_libraries": [path for path, name in names if DRIVER_LIBRARY.fullmatch(name)],
@@ -59,7 +59,9 @@ def document(tree: Tree, keys: Collection[str]) -> dict[str, Any]:
 
 def _left(files: Iterable[Entry], pattern: re.Pattern[str]) -> list[dict[str, Any]]:
     return [
-        {"path": one.path, "bytes": one.size} for one in files if one.size and pattern.fullmatch(one.path)
+        {"path": file.path, "bytes": file.size}
+        for file in files
+        if file.size and pattern.fullmatch(file.path)
     ]
 
 
@@ -107,10 +109,10 @@ def _der(block: str) -> bytes:
 def _sizes(files: Iterable[Entry]) -> Mapping[str, int]:
     """Bytes by component: each package of the venv, each nvidia package, then /usr, /opt and others."""
     totals: dict[str, int] = {}
-    for one in files:
-        if not one.again:
-            name = component(one.path)
-            totals[name] = totals.get(name, 0) + one.size
+    for file in files:
+        if not file.again:
+            name = component(file.path)
+            totals[name] = totals.get(name, 0) + file.size
     return totals
 
 

@@ -21,7 +21,7 @@ def runs_as_another(entry: Entry) -> bool:
 def odd_mode(entry: Entry, books: Books) -> Problem | None:
     if entry.kind is Kind.LINK:
         return None
-    exception = next((one for one in MODES if one.path.fullmatch(entry.path)), None)
+    exception = next((mode for mode in MODES if mode.path.fullmatch(entry.path)), None)
     problems = list(_odd(entry, exception, books.names))
     return problem("modes", entry, " and ".join(problems)) if problems else None
 

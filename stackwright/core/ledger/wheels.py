@@ -63,5 +63,5 @@ def _hexadecimal(digest: str) -> str:
 
 def source_of(path: str) -> str | None:
     """The source of byte code, by its place."""
-    found = BYTE_CODE.fullmatch(path)
-    return f"{found['folder']}/{found['name']}.py" if found else None
+    match = BYTE_CODE.fullmatch(path)
+    return f"{match['folder']}/{match['name']}.py" if match else None

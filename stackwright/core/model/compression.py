@@ -46,10 +46,10 @@ class Compression:
 
 def compression(text: str) -> Compression:
     """UsageError where it is none of the choices."""
-    found = _NAME.fullmatch(text)
-    kind = found["kind"] if found else None
-    level = int(found["level"] or _USUAL[kind]) if found and kind else 0
-    if not found or (kind and level > _HIGHEST[kind]):
+    match = _NAME.fullmatch(text)
+    kind = match["kind"] if match else None
+    level = int(match["level"] or _USUAL[kind]) if match and kind else 0
+    if not match or (kind and level > _HIGHEST[kind]):
         raise UsageError(f"no such compression: {text!r}", place="--sif-compression", hint=CHOICES)
     return Compression(name=f"{kind}:{level}" if kind else text)
 

@@ -180,7 +180,7 @@ class Morning:
         return tuple((change, tuple(rows)) for change, rows in found.items())
 
 
-def together(mornings: Iterable[Morning]) -> Morning:
+def combine(mornings: Iterable[Morning]) -> Morning:
     """One morning of the shards of a night; of a row that is in several, the one that started last."""
     ordered = sorted(mornings, key=lambda one: one.started)
     rows = {row.row: row for one in ordered for row in one.rows}

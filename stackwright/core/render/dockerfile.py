@@ -202,7 +202,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
 def _compiled(stack: Stack) -> str:
     """Return the layers that are compiled for the row, as text; the user's own extensions where none is."""
     layers = of(stack.communication)
-    return " and ".join(one.title for one in layers if one.build and one.build.stage) or "extensions"
+    return " and ".join(layer.title for layer in layers if layer.build and layer.build.stage) or "extensions"
 
 
 def builds(stack: Stack) -> tuple[Build, ...]:

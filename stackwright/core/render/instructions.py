@@ -43,8 +43,8 @@ def instructions(recipe: Recipe) -> Iterator[Instruction]:
     last: dict[str, tuple[str, ...]] = {}
     stage, number = "", 0
     for end, text in enumerate(logical_lines(recipe.text("Dockerfile")), start=1):
-        if found := _FROM.fullmatch(text):
-            base, stage = Template(found["base"]).safe_substitute(arguments), found["stage"]
+        if match := _FROM.fullmatch(text):
+            base, stage = Template(match["base"]).safe_substitute(arguments), match["stage"]
             number = 0 if base in ends else 1
             ends[stage], last[stage] = ends.get(base, base), last.get(base, ())
         elif stage:
@@ -55,8 +55,8 @@ def instructions(recipe: Recipe) -> Iterator[Instruction]:
                 after = (*last[stage], *(one for name in _stages_named(text, ends) for one in last[name]))
                 last[stage] = (ends[stage],)
                 yield Instruction(identity=ends[stage], stage=stage, number=number, after=after, end=end)
-        elif found := _ARG.fullmatch(text):
-            arguments[found[1]] = found[2]
+        elif match := _ARG.fullmatch(text):
+            arguments[match[1]] = match[2]
 
 
 def logical_lines(dockerfile: str) -> list[str]:

@@ -25,9 +25,9 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
     counts: dict[str, int] = {}
     stage = ""
     for line in logical_lines(recipe.text("Dockerfile")):
-        if found := _FROM.fullmatch(line):
-            stage = found["stage"]
-            bases[stage], counts[stage] = found["base"], 0
+        if match := _FROM.fullmatch(line):
+            stage = match["stage"]
+            bases[stage], counts[stage] = match["base"], 0
         elif stage and line.startswith(LAYERED):
             counts[stage] += 1
     chain = reversed(tuple(_below(SHIPPED, bases)))

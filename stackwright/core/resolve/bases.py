@@ -71,7 +71,7 @@ def nvidia_release(cell: Cell) -> str:
 
 
 def _nvidia_images(stack: Stack) -> Images:
-    return _nvidia(stack.os, next(one.version for one in stack.base.packages if one.name == NVCC))
+    return _nvidia(stack.os, next(package.version for package in stack.base.packages if package.name == NVCC))
 
 
 def _nvidia_tagged(cell: Cell) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from stackwright.core.resolve.ways import Way, ways
 from stackwright.core.rules.derived import cuda_of, gcc_of
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
-from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Rule, Said, fact_of, weigh
+from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Rule, Ruling, fact_of, weigh
 from stackwright.core.rules.table import CELL_RULES
 
 
@@ -29,35 +29,35 @@ class Feasibility(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RuleAnswer:
     """One rule and what it said; ``clash`` where values do not go together. ``fact`` is what it rests on."""
 
     rule: str
     about: str
     says: str
     fact: Provenance
-    said: Said
+    said: Ruling
     clash: Clash | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """``asked``: what refuses comes first, the true cause before all. ``changed`` is what --set changed."""
+    """``answers``: what refuses comes first, the true cause before all. ``changed`` is what --set changed."""
 
     cell: Cell
     changed: tuple[str, ...]
-    asked: tuple[Asked, ...]
+    answers: tuple[RuleAnswer, ...]
     ways: tuple[Way, ...]
     advice: tuple[Advice, ...]
 
     @property
-    def cause(self) -> Asked | None:
-        return self.asked[0] if self.asked[0].said is Said.REFUSES else None
+    def cause(self) -> RuleAnswer | None:
+        return self.answers[0] if self.answers[0].said is Ruling.REFUSES else None
 
     @property
-    def unknown(self) -> Asked | None:
+    def unknown(self) -> RuleAnswer | None:
         """What is not known, of a row that no rule refuses."""
-        return None if self.cause else next(iter(self.said(Said.UNKNOWN)), None)
+        return None if self.cause else next(iter(self.said(Ruling.UNKNOWN)), None)
 
     @property
     def verdict(self) -> Feasibility:
@@ -65,8 +65,8 @@ class Explanation:
             return Feasibility.CANNOT_WORK
         return Feasibility.NOT_KNOWN if self.unknown else Feasibility.CAN_WORK
 
-    def said(self, said: Said) -> tuple[Asked, ...]:
-        return tuple(one for one in self.asked if one.said is said)
+    def said(self, said: Ruling) -> tuple[RuleAnswer, ...]:
+        return tuple(one for one in self.answers if one.said is said)
 
 
 def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
@@ -75,15 +75,15 @@ def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
     extras = tuple(rule.about(value) for rule in EXTRA_RULES for value in _given(asked, rule.subject))
     rules = (*extras, *CELL_RULES)
     current = lock if lock and lock.request == _request(cell) else None
-    answers = [_asked(rule, rule.about, rule.ask(cell), cell.allow) for rule in rules]
+    answers = [_rule_answer(rule, rule.about, rule.ask(cell), cell.allow) for rule in rules]
     if current and not current.refused:
         answers = [_settled(answer) for answer in answers]
     answers += _lock_answers(cell, current)
-    refused = any(answer.said in (Said.REFUSES, Said.UNKNOWN) for answer in answers)
+    refused = any(answer.said in (Ruling.REFUSES, Ruling.UNKNOWN) for answer in answers)
     return Explanation(
         cell=cell,
         changed=(*changes(row, cell), *(f"{name} {value}" for name, value in asked.extras)),
-        asked=tuple(sorted(answers, key=lambda answer: _rank(answer, asked.chosen))),
+        answers=tuple(sorted(answers, key=lambda answer: _rank(answer, asked.chosen))),
         ways=ways(row, asked, extras) if refused else (),
         advice=() if refused else tuple(one for one in ADVICE if one.applies(_values(cell))),
     )
@@ -99,12 +99,12 @@ RESOLVER = LockRule(
 )  # fmt: skip
 
 
-def _lock_answers(cell: Cell, lock: Lock | None) -> list[Asked]:
+def _lock_answers(cell: Cell, lock: Lock | None) -> list[RuleAnswer]:
     """Without a lock of these very values, the rules on one have nothing to say; nor if uv made none."""
     made = lock if lock and not lock.refused else None
     asked = [(RESOLVER, lock), *((rule, made) for rule in LOCK_RULES)]
     return [
-        _asked(rule, "lock", (rule.ask(cell, one) or Said.FITS) if one else Said.SILENT, cell.allow)
+        _rule_answer(rule, "lock", (rule.ask(cell, one) or Ruling.FITS) if one else Ruling.SILENT, cell.allow)
         for rule, one in asked
     ]
 
@@ -118,22 +118,22 @@ def _given(asked: Question, subject: str) -> list[str]:
     return [value for name, value in asked.extras if name == subject]
 
 
-def _asked(rule: Rule, about: str, answer: Answer, allowed: tuple[str, ...]) -> Asked:
+def _rule_answer(rule: Rule, about: str, answer: Answer, allowed: tuple[str, ...]) -> RuleAnswer:
     clash = answer if isinstance(answer, Clash) else None
     fact = fact_of(rule, clash) if clash else rule.fact
     said = weigh(rule, answer, allowed)
-    return Asked(rule=rule.name, about=about, says=rule.says, fact=fact, said=said, clash=clash)
+    return RuleAnswer(rule=rule.name, about=about, says=rule.says, fact=fact, said=said, clash=clash)
 
 
-def _settled(answer: Asked) -> Asked:
+def _settled(answer: RuleAnswer) -> RuleAnswer:
     """By a lock of these very values: the index knows what the tables do not."""
-    return replace(answer, said=Said.FITS, clash=None) if answer.said is Said.UNKNOWN else answer
+    return replace(answer, said=Ruling.FITS, clash=None) if answer.said is Ruling.UNKNOWN else answer
 
 
-def _rank(answer: Asked, chosen: frozenset[str]) -> tuple[bool, bool, int]:
+def _rank(answer: RuleAnswer, chosen: frozenset[str]) -> tuple[bool, bool, int]:
     """Refusals first; of these the ones between values that were set, and what this release lacks last."""
-    if answer.clash is None or answer.said is not Said.REFUSES:
-        return True, answer.said is not Said.UNKNOWN, 0
+    if answer.clash is None or answer.said is not Ruling.REFUSES:
+        return True, answer.said is not Ruling.UNKNOWN, 0
     named = [name in chosen for name, _ in answer.clash.values]
     return False, answer.about == About.RELEASE, -(2 if all(named) else min(sum(named), 2))
 

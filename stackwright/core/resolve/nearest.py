@@ -15,12 +15,12 @@ from stackwright.core.facts.gpu_code import Runs
 from stackwright.core.model.row import Cell, Mpi, ProviderName
 from stackwright.core.resolve.search import Choices, Rules, Search
 from stackwright.core.rules import compilers
-from stackwright.core.rules.rule import CellRule, Said, weigh
+from stackwright.core.rules.rule import CellRule, Ruling, weigh
 
 OF_COMPONENTS = of_kind(Kind.COMMUNICATION, Kind.FRAMEWORK, Kind.EXTENSION, Kind.TOOL)
 COST = {
     "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4,
-    **{one.name: one.field.cost for one in OF_COMPONENTS}, "cudnn": 1.5, "gpu_arch": 1.2,
+    **{component.name: component.field.cost for component in OF_COMPONENTS}, "cudnn": 1.5, "gpu_arch": 1.2,
 }  # fmt: skip
 """Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
 depend on first. A field that is not here is never changed."""
@@ -31,12 +31,12 @@ CHANGE = 100.0
 CHOSEN = 10_000.0
 """More for a field that a person chose, so that all others are changed first."""
 
-DROPPABLE = frozenset(one.name for one in FRAMEWORKS)
+DROPPABLE = frozenset(framework.name for framework in FRAMEWORKS)
 
 DROPPED = 3.0
 """More for leaving out a framework than for changing it."""
 
-LAYERS = frozenset(one.name for one in COMMUNICATION)
+LAYERS = frozenset(layer.name for layer in COMMUNICATION)
 """Never added to a row that has none of it."""
 
 STEP = 0.02
@@ -101,7 +101,11 @@ def _others(field: str, present: Any) -> list[Any]:
         return [arches for arches in _supported(present) if arches != present]
     if field == "mpi":
         versions = dict.fromkeys(getattr(d, present.flavour) for d in distributions.DISTRIBUTIONS)
-        return [Mpi(flavour=present.flavour, version=one) for one in versions if one != present.version]
+        return [
+            Mpi(flavour=present.flavour, version=version)
+            for version in versions
+            if version != present.version
+        ]
     if field not in KNOWN:
         return [None] if present else []
     if present is None and field in LAYERS:
@@ -126,7 +130,7 @@ def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
             for entry in table.wheels.entries
             if (code := table.code(entry.newest))
         }
-        for table in (one.gpu_code for one in COMPONENTS)
+        for table in (component.gpu_code for component in COMPONENTS)
         if table
     ]
     both = {frozenset.intersection(*some) for some in product(by_cuda, *by_wheel)}
@@ -137,7 +141,7 @@ def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 def _compiles(cuda: str, arch: str) -> bool:
     cell = ANY_CUDA.changed({"cuda": cuda, "gpu_arch": (arch,)})
-    return weigh(CUDA_ARCH, CUDA_ARCH.ask(cell)) is Said.FITS
+    return weigh(CUDA_ARCH, CUDA_ARCH.ask(cell)) is Ruling.FITS
 
 
 CUDA_ARCH = next(rule for rule in compilers.RULES if rule.name == "cuda-arch")
@@ -157,6 +161,6 @@ KNOWN: dict[str, tuple[str, ...]] = {
         *(tuple(map(distributions.cuda_release, made.split())) for _, made, _ in distributions.NVIDIA_IMAGES),
         tuple(d.cuda for d in distributions.DISTRIBUTIONS if d.cuda),
     ),
-    **{one.name: one.field.releases for one in OF_COMPONENTS if one.field.releases},
+    **{component.name: component.field.releases for component in OF_COMPONENTS if component.field.releases},
 }
 """Every value that the tables know, in order."""

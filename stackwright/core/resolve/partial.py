@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.rule import CellRule, Said, weigh
+from stackwright.core.rules.rule import CellRule, Ruling, weigh
 
 
 class Partial:
@@ -43,6 +43,6 @@ class Partial:
         self.asked += 1
         chosen = {self._fields[place]: value for place, value in zip(places, values, strict=True)}
         return weigh(rule, rule.ask(self._rest.changed(chosen)), self._rest.allow) in (
-            Said.REFUSES,
-            Said.UNKNOWN,
+            Ruling.REFUSES,
+            Ruling.UNKNOWN,
         )

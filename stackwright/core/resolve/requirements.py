@@ -37,7 +37,12 @@ def requirements(cell: Cell) -> tuple[str, ...]:
 
 
 def _of_kind(cell: Cell, *kinds: Kind) -> list[str]:
-    return [line for one in of_kind(*kinds) if cell.value(one.name) for line in one.requires(cell)]
+    return [
+        line
+        for component in of_kind(*kinds)
+        if cell.value(component.name)
+        for line in component.requires(cell)
+    ]
 
 
 def _limited(cell: Cell, package: str) -> list[str]:
@@ -48,9 +53,10 @@ def _limited(cell: Cell, package: str) -> list[str]:
 
 def _leaves_cuda_to_others(cell: Cell) -> bool:
     return any(
-        one.leaves_cuda is not None and SpecifierSet(one.leaves_cuda).contains(version, prereleases=True)
-        for one in COMPONENTS
-        if (version := cell.value(one.name))
+        component.leaves_cuda is not None
+        and SpecifierSet(component.leaves_cuda).contains(version, prereleases=True)
+        for component in COMPONENTS
+        if (version := cell.value(component.name))
     )
 
 

@@ -14,7 +14,7 @@ from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
 from stackwright.core.rules.derived import brought, cuda_of, gcc_of
 from stackwright.core.rules.locks import LOCK_RULES
-from stackwright.core.rules.rule import CellRule, Clash, LockRule, Said, fact_of, weigh
+from stackwright.core.rules.rule import CellRule, Clash, LockRule, Ruling, fact_of, weigh
 from stackwright.core.rules.table import clashes, first_clash, first_unknown
 from stackwright.core.versions import upstream
 
@@ -52,11 +52,11 @@ def notices(cell: Cell, lock: Lock | None) -> tuple[Notice, ...]:
     return tuple(
         _notice(rule, clash, said)
         for rule, clash in found
-        if (said := weigh(rule, clash, cell.allow)) in (Said.WARNS, Said.ALLOWED)
+        if (said := weigh(rule, clash, cell.allow)) in (Ruling.WARNS, Ruling.ALLOWED)
     )
 
 
-def _notice(rule: CellRule | LockRule, clash: Clash, said: Said) -> Notice:
+def _notice(rule: CellRule | LockRule, clash: Clash, said: Ruling) -> Notice:
     fact = fact_of(rule, clash)
     return Notice(
         rule=rule.name, said=said, clash=clash.values, reason=clash.reason, source=fact.source, how=fact.how,
@@ -77,7 +77,7 @@ def lock_clash(cell: Cell, lock: Lock) -> tuple[LockRule, Clash] | None:
     """The first rule on a lock that refuses it for the row; none where uv made no lock."""
     asked = ((rule, rule.ask(cell, lock)) for rule in (() if lock.refused else LOCK_RULES))
     refused = (
-        (rule, clash) for rule, clash in asked if clash and weigh(rule, clash, cell.allow) is Said.REFUSES
+        (rule, clash) for rule, clash in asked if clash and weigh(rule, clash, cell.allow) is Ruling.REFUSES
     )
     return next(refused, None)
 
@@ -89,8 +89,10 @@ def suggest(
     by_id = {cell.id: cell for cell in cells}
     working = [by_id[stack.id] for stack in stacks]
     return tuple(
-        replace(one, nearest=_closest(by_id[one.id], working)) if working and not one.nearest else one
-        for one in rejections
+        replace(rejection, nearest=_closest(by_id[rejection.id], working))
+        if working and not rejection.nearest
+        else rejection
+        for rejection in rejections
     )
 
 
@@ -106,7 +108,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
     distro = {package.name: upstream(package.version) for package in lock.base.packages}
     gcc = distro[f"gcc-{distributions.gcc_release(str(gcc_of(cell)))}"]
     frameworks = tuple(
-        (one.name, version) for one in MODULES if (version := lock.version(one.package)) is not None
+        (module.name, version) for module in MODULES if (version := lock.version(module.package)) is not None
     )
     values = {**dict(frameworks), "gcc": gcc, "cuda": str(cuda_of(cell)), "python": cell.python}
     nccl = brought(lock, "nccl")[0][1]
@@ -130,7 +132,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         test_on_gpu=cell.test_on_gpu,
         patches=tuple(patch.file for patch in series.select(values) if cell.value(PATCHED.name)),
         lock=lock,
-        allowed=tuple(one.rule for one in notices(cell, lock) if one.said == Said.ALLOWED),
+        allowed=tuple(notice.rule for notice in notices(cell, lock) if notice.said == Ruling.ALLOWED),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.rule import CellRule, Said, weigh
+from stackwright.core.rules.rule import CellRule, Ruling, weigh
 
 Choices = tuple[tuple[Any, float], ...]
 """Values of a field, each with its cost, the cheapest first."""
@@ -97,7 +97,7 @@ class Rules:
     def _ask(self, rule: CellRule, values: Values, rest: Cell) -> bool:
         self.asked += 1
         cell = rest.changed(dict(zip(rule.fields, values, strict=True)))
-        return weigh(rule, rule.ask(cell), self._allowed) in (Said.REFUSES, Said.UNKNOWN)
+        return weigh(rule, rule.ask(cell), self._allowed) in (Ruling.REFUSES, Ruling.UNKNOWN)
 
 
 class Search:

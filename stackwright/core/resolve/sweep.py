@@ -16,7 +16,7 @@ from stackwright.core.model.matrix import Matrix
 from stackwright.core.model.row import Cell, Mpi, MpiFlavour, ProviderName
 from stackwright.core.resolve.nearest import COST, KNOWN
 from stackwright.core.resolve.partial import Partial
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ ANY = Cell(
     provider=ProviderName.DEBIAN,
     os="",
     python="",
-    components=tuple((one.name, one.field.releases[-1]) for one in COMMUNICATION[:1]),
+    components=tuple((layer.name, layer.field.releases[-1]) for layer in COMMUNICATION[:1]),
     mpi=Mpi(flavour=MpiFlavour.OPENMPI, version=""),
 )
 """What a cell has where no axis says otherwise."""
@@ -109,7 +109,7 @@ def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
         for known in distributions.DISTRIBUTIONS
         for flavour in MpiFlavour
     )
-    optional = {one.name for one in FRAMEWORKS}
+    optional = {framework.name for framework in FRAMEWORKS}
     axes = [
         Axis(field=field, values=(*([None] if field in optional else []), *values))
         for field, values in KNOWN.items()
@@ -135,7 +135,7 @@ def exclusions(matrix: Matrix) -> tuple[CellRule, ...]:
         def ask(cell: Cell) -> Answer:
             values = tuple(cell.value(name) for name in fields)
             if values not in dropped:
-                return Said.FITS
+                return Ruling.FITS
             clash = tuple((name, text_of(value)) for name, value in zip(fields, values, strict=True))
             return Clash(values=clash, reason="the matrix excludes it")
 

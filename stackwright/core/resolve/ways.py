@@ -10,7 +10,7 @@ from stackwright.core.config.setting import Question, question
 from stackwright.core.model.row import Cell
 from stackwright.core.resolve.nearest import nearest
 from stackwright.core.rules.hosts import EXTRA_RULES
-from stackwright.core.rules.rule import About, CellRule, Said, weigh
+from stackwright.core.rules.rule import About, CellRule, Ruling, weigh
 from stackwright.core.rules.table import CELL_RULES, EVERYWHERE, OF_RELEASE, refuses
 
 
@@ -65,7 +65,7 @@ def _gives_way(asked: Question, cell: Cell) -> bool:
 
 def _extra_refuses(asked: Question) -> bool:
     return any(
-        weigh(rule.about(value), rule.ask(asked.cell, value), asked.cell.allow) is Said.REFUSES
+        weigh(rule.about(value), rule.ask(asked.cell, value), asked.cell.allow) is Ruling.REFUSES
         for rule in EXTRA_RULES
         for name, value in asked.extras
         if name == rule.subject
@@ -79,14 +79,14 @@ def _others(asked: Question) -> list[Way]:
         for rule in EXTRA_RULES
         for name, value in asked.extras
         if name == rule.subject
-        and weigh(rule.about(value), rule.ask(asked.cell, value), asked.cell.allow) is Said.REFUSES
+        and weigh(rule.about(value), rule.ask(asked.cell, value), asked.cell.allow) is Ruling.REFUSES
     ]
 
 
 def _elsewhere(asked: Question, extras: tuple[CellRule, ...], frameworks: frozenset[str]) -> list[Way]:
     """What would go together where another Horovod, base or package is at hand: it is not built here."""
     cell = asked.cell
-    if not any(weigh(rule, rule.ask(cell), cell.allow) is Said.REFUSES for rule in OF_RELEASE):
+    if not any(weigh(rule, rule.ask(cell), cell.allow) is Ruling.REFUSES for rule in OF_RELEASE):
         return []
     rules = (*extras, *CELL_RULES)
     anywhere = tuple(rule for rule in rules if rule.about is not About.RELEASE or rule.name in EVERYWHERE)

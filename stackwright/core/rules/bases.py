@@ -11,16 +11,16 @@ from stackwright.core.facts.provenance import Provenance, read, weakest
 from stackwright.core.facts.wheels import INDEX
 from stackwright.core.model.row import Cell, MpiFlavour, ProviderName
 from stackwright.core.rules.derived import CUDA_FIELDS, nvcc_in_wheels
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 from stackwright.core.versions import covers
 
-WHEELS = tuple(one.wheels for one in COMPONENTS if one.wheels)
+WHEELS = tuple(component.wheels for component in COMPONENTS if component.wheels)
 
 
 def _os(cell: Cell) -> Answer:
     known = [d.id for d in distributions.DISTRIBUTIONS if d.provider == cell.provider]
     if cell.os in known:
-        return Said.FITS
+        return Ruling.FITS
     return Clash(
         values=(("provider", cell.provider), ("os", cell.os)),
         reason=f"the {cell.provider} provider makes its base of {', '.join(known)}",
@@ -30,11 +30,11 @@ def _os(cell: Cell) -> Answer:
 def _nvidia_image(cell: Cell) -> Answer:
     made = distributions.nvidia_tags(cell.os)
     if cell.provider is not ProviderName.NVIDIA or not made:
-        return Said.SILENT
+        return Ruling.SILENT
     tag = distributions.nvidia_tag(cell.os, cell.cuda) if cell.cuda else None
     unlisted = as_numbers(tag or cell.cuda or "0") > as_numbers(distributions.LISTED_TO)
     if tag and not unlisted:
-        return Said.FITS
+        return Ruling.FITS
     values = (("cuda", cell.cuda or "none"), ("os", cell.os))
     if unlisted and distributions.nvidia_tag(cell.os, distributions.LISTED_TO):
         reason = f"it is not checked that NVIDIA made a devel image of CUDA {tag or cell.cuda} on {cell.os}"
@@ -48,9 +48,9 @@ def _nvidia_image(cell: Cell) -> Answer:
 def _python_os(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
     if known is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if any(covers(cell.python, python) for python in (known.python, *known.pythons)):
-        return Said.FITS
+        return Ruling.FITS
     packaged = " and ".join((known.python, *known.pythons))
     return Clash(
         values=(("python", cell.python), ("os", cell.os)),
@@ -62,9 +62,9 @@ def _python_os(cell: Cell) -> Answer:
 def _gcc_os(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
     if known is None or cell.gcc is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if distributions.gcc_release(cell.gcc) in known.gcc:
-        return Said.FITS
+        return Ruling.FITS
     reason = f"{cell.os} has gcc {', '.join(known.gcc)}"
     return Clash(values=(("gcc", cell.gcc), ("os", cell.os)), reason=reason, fact=known.fact)
 
@@ -72,9 +72,9 @@ def _gcc_os(cell: Cell) -> Answer:
 def _cuda_os(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
     if cell.provider is not ProviderName.DEBIAN or known is None or cell.cuda is None or known.cuda is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if covers(cell.cuda, known.cuda) or covers(known.cuda, cell.cuda) or nvcc_in_wheels(cell):
-        return Said.FITS
+        return Ruling.FITS
     wheels = f"{distributions.NVCC_WHEELS[0]} to {distributions.NVCC_WHEELS[-1]}"
     reason = f"{cell.os} packages the compiler of CUDA {known.cuda}; the package index has that of {wheels}"
     return Clash(values=(("cuda", cell.cuda), ("os", cell.os)), reason=reason)
@@ -83,10 +83,10 @@ def _cuda_os(cell: Cell) -> Answer:
 def _mpi_os(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
     if known is None:
-        return Said.SILENT
+        return Ruling.SILENT
     offered = {MpiFlavour.OPENMPI: known.openmpi, MpiFlavour.MPICH: known.mpich}[cell.mpi.flavour]
     if covers(cell.mpi.version, offered) or covers(offered, cell.mpi.version):
-        return Said.FITS
+        return Ruling.FITS
     return Clash(
         values=(("mpi", f"{cell.mpi.flavour} {cell.mpi.version}"), ("os", cell.os)),
         reason=f"{cell.os} has {cell.mpi.flavour} {offered}",
@@ -102,14 +102,14 @@ def _glibc(cell: Cell) -> Answer:
         if (version := cell.value(table.name)) and (found := table.of(version))
     ]
     if known is None or not asked:
-        return Said.SILENT
+        return Ruling.SILENT
     for name, version, found in asked:
         if found.glibc and as_numbers(found.glibc) > as_numbers(known.glibc):
             needed = found.glibc.replace(".", "_")
             reason = f"the wheel is tagged manylinux_{needed}, and {cell.os} has glibc {known.glibc}"
             fact = weakest(found.fact, known.fact)
             return Clash(values=((name, version), ("os", cell.os)), reason=reason, fact=fact)
-    return Said.FITS
+    return Ruling.FITS
 
 
 def _rule(

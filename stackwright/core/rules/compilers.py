@@ -7,16 +7,16 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, cuda_of, gcc_of
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 
 
 def _cuda_gcc(cell: Cell) -> Answer:
     cuda, gcc = cuda_of(cell), gcc_of(cell)
     entry = distributions.CUDA_GCC.get(distributions.cuda_release(cuda)) if cuda else None
     if cuda is None or gcc is None or entry is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if as_numbers(gcc)[0] <= entry.value:
-        return Said.FITS
+        return Ruling.FITS
     reason = f"nvcc of CUDA {cuda} accepts no gcc newer than {entry.value}"
     return Clash(values=(("cuda", cuda), ("gcc", gcc)), reason=reason, fact=entry.fact)
 
@@ -25,10 +25,10 @@ def cuda_arch(cell: Cell) -> Answer:
     cuda = cuda_of(cell)
     entry = distributions.CUDA_ARCH.get(distributions.cuda_release(cuda)) if cuda else None
     if cuda is None or entry is None or not cell.gpu_arch:
-        return Said.SILENT
+        return Ruling.SILENT
     arch = next((arch for arch in cell.gpu_arch if arch not in entry.value), None)
     if arch is None:
-        return Said.FITS
+        return Ruling.FITS
     span = distributions.cuda_range(arch)
     if span is None:
         known = ", ".join(distributions.architectures())

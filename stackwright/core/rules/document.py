@@ -66,10 +66,7 @@ def _tables() -> Iterable[str]:
         "requirements", ("requirement", "has a wheel for Python"), lambda value: (" ".join(value),)
     )
     yield "## C++ standards\n"
-    yield _table(
-        ("framework", "from", "C++", "source"),
-        [(one.name, part.since, part.standard, part.fact) for one in COMPONENTS for part in one.headers],
-    )
+    yield _table(("framework", "from", "C++", "source"), _standards())
     yield _table(("C++", "lowest gcc", "source", "lowest CUDA", "source"), headers.COMPILERS)
     yield from _documents(COMMUNICATION)
     yield "## Distributions\n"
@@ -88,6 +85,14 @@ def _tables() -> Iterable[str]:
             for one in ADVICE
         ],
     )
+
+
+def _standards() -> list[tuple[object, ...]]:
+    return [
+        (component.name, part.since, part.standard, part.fact)
+        for component in COMPONENTS
+        for part in component.headers
+    ]
 
 
 def _distribution(value: Mapping[str, Any]) -> tuple[object, ...]:

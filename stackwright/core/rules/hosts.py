@@ -8,16 +8,16 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import CUDA_FIELDS, cuda_of
-from stackwright.core.rules.rule import Answer, Clash, ExtraRule, Said
+from stackwright.core.rules.rule import Answer, Clash, ExtraRule, Ruling
 
 
 def _numpy(cell: Cell, numpy: str) -> Answer:
     found = lowest_limit(cell, "numpy")
     if found is None:
-        return Said.FITS if versions(cell) else Said.SILENT
+        return Ruling.FITS if versions(cell) else Ruling.SILENT
     name, limit = found
     if as_numbers(numpy) < as_numbers(limit.below):
-        return Said.FITS
+        return Ruling.FITS
     return Clash(values=((name, str(cell.value(name))), ("numpy", numpy)), reason=limit.why)
 
 
@@ -25,9 +25,9 @@ def _driver(cell: Cell, driver: str) -> Answer:
     cuda = cuda_of(cell)
     least = dict(distributions.DRIVER_FLOOR).get(cuda.split(".")[0]) if cuda else None
     if cuda is None or least is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if as_numbers(driver)[0] >= least:
-        return Said.FITS
+        return Ruling.FITS
     reason = f"CUDA {cuda.split('.')[0]} needs a driver of release {least} or later"
     return Clash(values=(("driver", driver), ("cuda", cuda)), reason=reason)
 
@@ -41,7 +41,7 @@ EXTRA_RULES = (
     ExtraRule(
         name="framework-numpy",
         subject="numpy",
-        fields=tuple(one.name for one in MODULES),
+        fields=tuple(module.name for module in MODULES),
         instead="an older numpy, which is what a lock of this row takes",
         fact=read("; ".join(SOURCES), "2026-11-22"),
         ask=_numpy,

@@ -15,7 +15,7 @@ from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.model.row import Cell, Lock
 
 
-class Said(StrEnum):
+class Ruling(StrEnum):
     """What an answer means.
 
     WARNS: the values clash by a fact that is unchecked, or they work together at a cost. UNKNOWN: a value is
@@ -42,10 +42,10 @@ class Clash:
     values: tuple[tuple[str, str], ...]
     reason: str
     fact: Provenance | None = None
-    said: Said = Said.REFUSES
+    said: Ruling = Ruling.REFUSES
 
 
-Answer = Clash | Said
+Answer = Clash | Ruling
 
 
 class About(StrEnum):
@@ -112,16 +112,16 @@ class ExtraRule:
 Rule = CellRule | LockRule
 
 
-def weigh(rule: Rule, answer: Answer, allowed: Collection[str] = ()) -> Said:
+def weigh(rule: Rule, answer: Answer, allowed: Collection[str] = ()) -> Ruling:
     """What an answer means: a clash refuses unless its fact is unchecked, or documented and allowed."""
     if not isinstance(answer, Clash):
         return answer
-    if answer.said is not Said.REFUSES:
+    if answer.said is not Ruling.REFUSES:
         return answer.said
     how = fact_of(rule, answer).how
     if how is How.UNCHECKED:
-        return Said.WARNS
-    return Said.ALLOWED if how is How.DOCUMENTED and rule.name in allowed else Said.REFUSES
+        return Ruling.WARNS
+    return Ruling.ALLOWED if how is How.DOCUMENTED and rule.name in allowed else Ruling.REFUSES
 
 
 def fact_of(rule: Rule, clash: Clash) -> Provenance:

@@ -15,7 +15,7 @@ from stackwright.core.model.row import Cell
 from stackwright.core.rules import bases, compilers
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
-from stackwright.core.rules.rule import CellRule, Clash, Said, weigh
+from stackwright.core.rules.rule import CellRule, Clash, Ruling, weigh
 
 OF_RELEASE = rules(Place.RELEASE, libraries.RULES)
 """Rules about what this release cannot build, though it could be written."""
@@ -39,17 +39,17 @@ NAMES = tuple(rule.name for rules in (CELL_RULES, LOCK_RULES, EXTRA_RULES) for r
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:
     """The first rule that refuses the cell, in the order of the table."""
-    return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Said.REFUSES), None)
+    return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Ruling.REFUSES), None)
 
 
 def first_unknown(cell: Cell) -> tuple[CellRule, Clash] | None:
     """The first rule that does not know a value of the cell."""
-    return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Said.UNKNOWN), None)
+    return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Ruling.UNKNOWN), None)
 
 
 def refuses(cell: Cell) -> bool:
     """Whether a rule refuses the cell, or does not know a value of it."""
-    return any(weigh(*found, cell.allow) in (Said.REFUSES, Said.UNKNOWN) for found in clashes(cell))
+    return any(weigh(*found, cell.allow) in (Ruling.REFUSES, Ruling.UNKNOWN) for found in clashes(cell))
 
 
 def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:

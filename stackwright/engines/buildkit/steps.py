@@ -82,7 +82,7 @@ class _Graph:
         inputs = [self.identity(one) for one in step.inputs]
         if inputs == list(step.inputs):
             return digest
-        found = INSTRUCTION.match(step.name)
-        text = found[1] if found else step.name
+        match = INSTRUCTION.match(step.name)
+        text = match[1] if match else step.name
         read = [files_read(text, self._files) if one == CONTEXT else one for one in inputs]
         return "sha256:" + hashlib.sha256("\0".join((text, *read)).encode()).hexdigest()

@@ -241,8 +241,8 @@ def has_squashfs_tools(runner: Runner) -> bool:
     """Whether this machine has some that are new enough."""
     if shutil.which("sqfstar") is None:
         return False
-    found = re.match(r"sqfstar version (\d+)\.(\d+)", runner(["sqfstar", "-version"], timeout=20).stdout)
-    return found is not None and (int(found[1]), int(found[2])) >= OLDEST_SQUASHFS
+    match = re.match(r"sqfstar version (\d+)\.(\d+)", runner(["sqfstar", "-version"], timeout=20).stdout)
+    return match is not None and (int(match[1]), int(match[2])) >= OLDEST_SQUASHFS
 
 
 def _cause(done: Completed) -> str:

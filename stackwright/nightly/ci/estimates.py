@@ -46,11 +46,13 @@ class _Seconds:
         self._steps: dict[tuple[str, int], list[float]] = {}
         self._after: list[float] = []
         for record in records:
-            after = [one.seconds for one in record.timings if one.phase not in (Phase.BASE, Phase.BUILD)]
+            after = [
+                timing.seconds for timing in record.timings if timing.phase not in (Phase.BASE, Phase.BUILD)
+            ]
             self._after += [sum(after)] if after else []
             for step in record.steps:
-                if (found := STEP.match(step.name)) and not step.cached:
-                    self._steps.setdefault((found["stage"], int(found["number"])), []).append(step.seconds)
+                if (match := STEP.match(step.name)) and not step.cached:
+                    self._steps.setdefault((match["stage"], int(match["number"])), []).append(step.seconds)
 
     def step(self, one: Instruction) -> float | None:
         told = self._steps.get((one.stage, one.number))
@@ -62,7 +64,10 @@ class _Seconds:
 
 
 def _work(row: Planned, own: _Seconds, everyone: _Seconds) -> Work:
-    shared = {one.identity: _first(own.step(one), everyone.step(one)) for one in instructions(row.recipe)}
+    shared = {
+        instruction.identity: _first(own.step(instruction), everyone.step(instruction))
+        for instruction in instructions(row.recipe)
+    }
     return Work(row=row.stack.id, shared=shared, own=_first(own.after, everyone.after))
 
 

@@ -78,8 +78,8 @@ class _Digest:
             self._last = None
 
     def _update(self, piece: bytes) -> None:
-        for one in self.hashes:
-            one.update(piece)
+        for digest in self.hashes:
+            digest.update(piece)
 
 
 def content(

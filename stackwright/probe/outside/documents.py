@@ -10,7 +10,7 @@ from stackwright.core.ledger import debian, files, wheels
 from stackwright.core.ledger.account import account
 from stackwright.core.ledger.books import Row
 from stackwright.core.ledger.entry import Tree, final
-from stackwright.probe.outside.layers import Read, Seen
+from stackwright.probe.outside.layers import FileFacts, Read
 
 KEY = "private key"
 """The kind of credential, as stackwright/core/shapes.py names it."""
@@ -43,8 +43,11 @@ def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None =
     seen = [one for read in reads for one in read.seen if one.shapes]
     found = _not_public(seen, tree)
     keys = {one.path for one in found if KEY in one.shapes and _is_there(one, tree)}
-    kinds = sorted({one.kind for one in told.problems})
-    problems = {kind: [[one.path, one.what] for one in told.problems if one.kind == kind] for kind in kinds}
+    kinds = sorted({problem.kind for problem in told.problems})
+    problems = {
+        kind: [[problem.path, problem.what] for problem in told.problems if problem.kind == kind]
+        for kind in kinds
+    }
     ledger = {
         "names": len(tree.entries),
         "owners": dict(told.owners),
@@ -59,18 +62,18 @@ def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None =
         ],
     }
     if image and "parts" in image:
-        named = {one.owner for one in told.problems}
+        named = {problem.owner for problem in told.problems}
         differing = _differing(told.parts, dict(image["parts"]))
         ledger["differs"] = [who for who in differing if who not in named]
     return Documents(ledger=ledger, files=files.document(tree, keys))
 
 
-def _is_there(one: Seen, tree: Tree) -> bool:
+def _is_there(one: FileFacts, tree: Tree) -> bool:
     entry = tree.entries.get(one.path)
     return entry is not None and entry.sha256 == one.sha256
 
 
-def _not_public(seen: Iterable[Seen], tree: Tree) -> Collection[Seen]:
+def _not_public(seen: Iterable[FileFacts], tree: Tree) -> Collection[FileFacts]:
     """Without files that are as a package or a wheel has them: everyone has what is in those."""
     listed, owned = wheels.read(tree.texts), debian.read(tree).owned
     return [

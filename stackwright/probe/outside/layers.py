@@ -36,7 +36,7 @@ OPAQUE_FOLDER, CAPABILITY = "trusted.overlay.opaque", "security.capability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class FileFacts:
     """What a search found in one file or in the target of a link."""
 
     path: str
@@ -50,7 +50,7 @@ class Seen:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     layer: Layer
-    seen: tuple[Seen, ...]
+    seen: tuple[FileFacts, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Collected:
     name: str
     entries: list[Entry] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[FileFacts] = field(default_factory=list)
 
     def add(self, entry: Entry, found: Content | None = None) -> None:
         if found is None:
@@ -73,7 +73,7 @@ class Collected:
             if found.text is not None:
                 self.texts[entry.path] = found.text
             if found.left or found.shapes:
-                self.seen.append(Seen(
+                self.seen.append(FileFacts(
                     path=entry.path, layer=self.name, left=found.left, shapes=found.shapes,
                     sha256=found.sha256, md5=found.md5,
                 ))  # fmt: skip
@@ -83,7 +83,7 @@ class Collected:
         sought = search()
         sought.feed(os.fsencode(entry.target))
         if left := sought.found():
-            self.seen.append(Seen(path=entry.path, layer=self.name, left=left))
+            self.seen.append(FileFacts(path=entry.path, layer=self.name, left=left))
         self.add(entry)
 
     @property
@@ -121,7 +121,9 @@ def clean(found: Mapping[str, Any], search: Searching) -> Mapping[str, Entry]:
 def _folders(docker: Docker, found: Mapping[str, Any]) -> tuple[Path, ...]:
     """Where the layers lie, lowest first; empty where they are no folders that this process may read."""
     folders = _named(found)
-    readable = docker.host.startswith("unix://") and all(os.access(one, os.R_OK | os.X_OK) for one in folders)
+    readable = docker.host.startswith("unix://") and all(
+        os.access(folder, os.R_OK | os.X_OK) for folder in folders
+    )
     return folders if readable and os.geteuid() == 0 else ()
 
 

@@ -90,7 +90,7 @@ def _unsquash(
 ) -> Completed:
     """In Apptainer's own image, else by the host's program, which Apptainer needs as well."""
     if docker is not None and docker.host.startswith("unix://") and engine.image_exists(docker, IMAGE):
-        sif, scratch = (Mount(source=one, target=str(one)) for one in folders)
+        sif, scratch = (Mount(source=folder, target=str(folder)) for folder in folders)
         mounts = (sif, replace(scratch, read_only=False))
         job = engine.Job(image=IMAGE, argv=("unsquashfs", *words), mounts=mounts, network=False)
         return engine.run(docker, job, timeout=TIMEOUT)

@@ -98,7 +98,7 @@ class Layout:
 
     def referrers(self, digest: str) -> Iterator[Manifest]:
         """The manifests whose own ``subject`` is the image: where they are listed says nothing."""
-        for one in {str(one.get("digest")): one for one in self.descriptors()}:
+        for one in {str(descriptor.get("digest")): descriptor for descriptor in self.descriptors()}:
             if one == digest or not _DIGEST.fullmatch(one):
                 continue
             found = self.manifest(one, f"referrer {one[:19]}…")
@@ -124,9 +124,9 @@ def image_of(layout: Layout, wanted: str = "") -> str:
     registry, and could call a signed image by the tag that leads others to another one.
     """
     images: dict[str, list[str]] = {}
-    for one in layout.entries():
-        if one.get("mediaType") in MANIFESTS and _is_image(layout, str(one.get("digest"))):
-            images.setdefault(str(one["digest"]), []).append(_tag(one))
+    for entry in layout.entries():
+        if entry.get("mediaType") in MANIFESTS and _is_image(layout, str(entry.get("digest"))):
+            images.setdefault(str(entry["digest"]), []).append(_tag(entry))
     named = [digest for digest, tags in images.items() if not wanted or wanted in (digest, *tags)]
     if len(named) == 1:
         return named[0]
@@ -139,8 +139,8 @@ def image_of(layout: Layout, wanted: str = "") -> str:
 
 
 def _is_index(layout: Layout, wanted: str) -> bool:
-    indexes = (one for one in layout.entries() if one.get("mediaType") in INDEXES)
-    return any(wanted in (one.get("digest"), _tag(one)) for one in indexes)
+    indexes = (entry for entry in layout.entries() if entry.get("mediaType") in INDEXES)
+    return any(wanted in (index.get("digest"), _tag(index)) for index in indexes)
 
 
 def _is_image(layout: Layout, digest: str) -> bool:

@@ -95,7 +95,7 @@ def verify(
     manifest = layout.manifest(image)
     config, size = _contents(layout, manifest)
     attested = replace(_attested(layout, manifest, key, cosign), parent=_parent(config))
-    seen = Seen(manifest=manifest, config=config, record=_newest(attested.of(Kind.RECORD)), row=row)
+    seen = SignedImage(manifest=manifest, config=config, record=_newest(attested.of(Kind.RECORD)), row=row)
     for judge in RECORD_CHECKS:
         _refuse(Kind.RECORD, judge(seen))
     _refuse(Kind.VERDICT, _not_passed(seen.record, require))
@@ -105,7 +105,7 @@ def verify(
         image=image, config=str(dig(manifest.document, "config", "digest")), bytes=size,
         layers=len(manifest.document["layers"]), record=seen.record,
         components=len(components) if isinstance(components, list) else 0,
-        vulnerabilities=vex.told(agreeing[Kind.VEX].predicate),
+        vulnerabilities=vex.statuses_of(agreeing[Kind.VEX].predicate),
         notes=tuple(str(error) for _, error in attested.refused),
     )  # fmt: skip
 
@@ -195,7 +195,7 @@ def _newest(found: Sequence[Statement]) -> Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SignedImage:
     manifest: Manifest
     config: Mapping[str, Any]
     record: Record
@@ -210,7 +210,7 @@ def _refuse(kind: Kind, cause: str) -> None:
         raise AttestError(cause, place=f"the {kind.word}", hint="do not use the image; ask who signed it")
 
 
-def _other_row(seen: Seen) -> str:
+def _other_row(seen: SignedImage) -> str:
     record, labels = seen.record, {name: seen.label(name) for name in ("row", "key")}
     if record.row != labels["row"]:
         return f"it is of the row {record.row!r}, and the image says that it is {labels['row']!r}"
@@ -221,7 +221,7 @@ def _other_row(seen: Seen) -> str:
     return ""
 
 
-def _other_image(seen: Seen) -> str:
+def _other_image(seen: SignedImage) -> str:
     """By the digest that the publisher noted; a record without one, by the digest of the configuration."""
     image, here = seen.record.image, (dig(seen.manifest.document, "config", "digest"), seen.manifest.digest)
     if image and image.digest and image.digest != seen.manifest.digest:
@@ -231,7 +231,7 @@ def _other_image(seen: Seen) -> str:
     return ""
 
 
-def _other_values(seen: Seen) -> str:
+def _other_values(seen: SignedImage) -> str:
     """Compare the row in the image's labels with the signed one."""
     try:
         row = json.loads(seen.label("stack"))
@@ -245,7 +245,7 @@ def _other_values(seen: Seen) -> str:
     return ""
 
 
-def _drift(seen: Seen) -> str:
+def _drift(seen: SignedImage) -> str:
     found = dict(seen.record.found)
     for name, declared in seen.record.declared:
         if name in found and not agrees(declared, found[name]):
@@ -265,21 +265,21 @@ def _not_passed(record: Record, require: Sequence[Tier]) -> str:
     return ""
 
 
-RECORD_CHECKS: tuple[Callable[[Seen], str], ...] = (_other_row, _other_image, _other_values, _drift)
+RECORD_CHECKS: tuple[Callable[[SignedImage], str], ...] = (_other_row, _other_image, _other_values, _drift)
 
 
-def _bom_differs(document: Mapping[str, Any], seen: Seen) -> str:
+def _bom_differs(document: Mapping[str, Any], seen: SignedImage) -> str:
     of = dig(document, "metadata", "component", "bom-ref")
     if of != seen.manifest.digest:
         return f"it is a list of {str(of)[:19]}…"
     return sbom.disagreement(document, seen.record)
 
 
-def _vex_differs(document: Mapping[str, Any], seen: Seen) -> str:
+def _vex_differs(document: Mapping[str, Any], seen: SignedImage) -> str:
     return vex.disagreement(document, seen.record, seen.manifest.digest)
 
 
-def _provenance_differs(document: Mapping[str, Any], seen: Seen) -> str:
+def _provenance_differs(document: Mapping[str, Any], seen: SignedImage) -> str:
     asked = dig(document, "buildDefinition", "externalParameters")
     row, key = dig(asked, "row"), dig(asked, "key")
     if (row, key) != (seen.record.row, seen.record.key):
@@ -289,7 +289,7 @@ def _provenance_differs(document: Mapping[str, Any], seen: Seen) -> str:
     return _of_another_record(dig(document, "runDetails", "byproducts"), seen)
 
 
-def _result_differs(document: Mapping[str, Any], seen: Seen) -> str:
+def _result_differs(document: Mapping[str, Any], seen: SignedImage) -> str:
     wanted = provenance.test_result(seen.record)
     names = ("result", "passedTests", "failedTests")
     different = next((name for name in names if document.get(name) != wanted[name]), "")
@@ -298,13 +298,13 @@ def _result_differs(document: Mapping[str, Any], seen: Seen) -> str:
     return _of_another_record(document.get("configuration"), seen)
 
 
-def _of_another_record(named: Any, seen: Seen) -> str:
+def _of_another_record(named: Any, seen: SignedImage) -> str:
     """Statements of one run name its record by its digest."""
     digests = [dig(one, "digest", "sha256") for one in named] if isinstance(named, list) else []
     return "" if provenance.digest(seen.record) in digests else "it belongs to another record"
 
 
-AGREEMENT: Mapping[Kind, Callable[[Mapping[str, Any], Seen], str]] = {
+AGREEMENT: Mapping[Kind, Callable[[Mapping[str, Any], SignedImage], str]] = {
     Kind.SBOM: _bom_differs,
     Kind.VEX: _vex_differs,
     Kind.PROVENANCE: _provenance_differs,
@@ -312,7 +312,7 @@ AGREEMENT: Mapping[Kind, Callable[[Mapping[str, Any], Seen], str]] = {
 }
 
 
-def _agreeing(kind: Kind, found: Sequence[Statement], seen: Seen) -> Statement:
+def _agreeing(kind: Kind, found: Sequence[Statement], seen: SignedImage) -> Statement:
     """Return one that agrees with the record: those of earlier records may be attached as well."""
     reasons = [AGREEMENT[kind](one.predicate, seen) for one in found]
     if "" not in reasons:

@@ -177,7 +177,7 @@ def message(response: requests.Response) -> str:
     """What the registry says, as the specification of OCI has it, else the head of its answer."""
     try:
         errors: list[dict[str, Any]] = response.json()["errors"]
-        texts = [f"{one.get('code', '')} {one.get('message') or ''}".strip() for one in errors]
+        texts = [f"{error.get('code', '')} {error.get('message') or ''}".strip() for error in errors]
     except (ValueError, LookupError, TypeError, AttributeError):
         text = TITLE.search(response.text) if _is_page(response) else None
         texts = [text[1] if text else response.text or response.reason or ""]

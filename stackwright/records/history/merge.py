@@ -76,14 +76,14 @@ def _refused(path: Path, cause: str) -> RecordError:
 
 def _merge(db: sqlite3.Connection, source: sqlite3.Connection) -> int:
     new = 0
-    for one in _rows(source, "build"):
-        new += _take_build(db, source, one)
-    for one in _rows(source, "run"):
-        new += _take_run(db, source, one)
+    for row in _rows(source, "build"):
+        new += _take_build(db, source, row)
+    for row in _rows(source, "run"):
+        new += _take_run(db, source, row)
     marks = ", ".join("?" * len(TABLES["input"]))
     db.executemany(f"INSERT OR IGNORE INTO input VALUES ({marks})", _rows(source, "input"))  # noqa: S608
-    for one in _rows(source, "published"):
-        _take_published(db, one)
+    for row in _rows(source, "published"):
+        _take_published(db, row)
     builds.keep_newest_records(db)
     return new
 

@@ -86,7 +86,7 @@ def last_night(db: sqlite3.Connection, matrix: str) -> dict[str, LastNight]:
 def finish(db: sqlite3.Connection, morning: Morning) -> None:
     with transaction(db):
         db.execute("UPDATE run SET finished = ? WHERE id = ?", (morning.finished, morning.run))
-        rows = [(one, _ROW.dump_json(one, exclude_defaults=True).decode()) for one in morning.rows]
+        rows = [(row, _ROW.dump_json(row, exclude_defaults=True).decode()) for row in morning.rows]
         insert(db, "night", [
             (morning.run, one.row, one.baseline, one.state.value, one.key, one.build, document)
             for one, document in rows

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from stackwright.core.config.messages import near
 from stackwright.core.errors import RecordError, UsageError
-from stackwright.core.model.night import Morning, together
+from stackwright.core.model.night import Morning, combine
 from stackwright.records.history import builds
 from stackwright.records.history import nights as history_nights
 from stackwright.records.report.wording import clean, duration, size
@@ -142,4 +142,4 @@ def morning(path: Path, runs: Sequence[str]) -> Morning:
         unknown = [run for run in runs if run not in ended]
         if unknown:
             raise UsageError(f"no night {unknown[0]!r} has ended", hint="./build.py history names them")
-        return together([history_nights.morning_of(db, run) for run in runs or ended[:1]])
+        return combine([history_nights.morning_of(db, run) for run in runs or ended[:1]])

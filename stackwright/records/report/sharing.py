@@ -106,8 +106,8 @@ def of_files(paths: Iterable[str]) -> str:
 
 
 def _works(step: Step) -> bool:
-    found = INSTRUCTION.match(step.name)
-    return found is not None and not found[1].startswith("FROM ")
+    match = INSTRUCTION.match(step.name)
+    return match is not None and not match[1].startswith("FROM ")
 
 
 if __name__ == "__main__":  # of records anywhere, such as those in docs/results

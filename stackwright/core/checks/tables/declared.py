@@ -11,7 +11,7 @@ from stackwright.core.components.table import COMMUNICATION, COMPILERS, COMPONEN
 from stackwright.core.model.row import Stack, Tier
 from stackwright.core.versions import covers, upstream
 
-UNLOCKED = frozenset({"pip", *(one.package for one in COMPONENTS if not one.locked)})
+UNLOCKED = frozenset({"pip", *(component.package for component in COMPONENTS if not component.locked)})
 """In the image, and need not be in the lock: it is built here, or comes with the venv."""
 
 

@@ -29,7 +29,7 @@ from stackwright.core.model.row import Flavour, MpiFlavour, Stack, Tier
 DRIVER = "libcuda.so.1"
 """Not in an image: the driver's own is given to the container when it starts."""
 MPI_LIBRARY = {MpiFlavour.OPENMPI: "libmpi", MpiFlavour.MPICH: "libmpich"}
-HAND_ON_CUDA = tuple(one.hands_on_cuda for one in FRAMEWORKS if one.hands_on_cuda)
+HAND_ON_CUDA = tuple(framework.hands_on_cuda for framework in FRAMEWORKS if framework.hands_on_cuda)
 VENV = "/opt/stack"
 OF_DISTRIBUTION = "/usr/lib/"
 """Where the distribution's packages have libraries. /usr/local/lib comes before it on the loader's path."""
@@ -54,7 +54,7 @@ def _extensions(stack: Stack, facts: Facts) -> dict[str, Mapping[str, Any]]:
     """The shared object of each compiled extension, by framework."""
     found: dict[str, Mapping[str, Any]] = {}
     for name, module in extensions(stack):
-        every = [one for one in _libraries(stack, facts).values() if one.get("module") == module]
+        every = [library for library in _libraries(stack, facts).values() if library.get("module") == module]
         if not every:
             raise MissingFact(f"{module} has no shared object")
         found[name] = every[0]

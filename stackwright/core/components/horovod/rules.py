@@ -11,7 +11,7 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, Lock
 from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, brought, cuda_majors, cuda_of, gcc_of
-from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Said
+from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Ruling
 
 COMPILED = (torch.TORCH, tensorflow.TENSORFLOW, mxnet.MXNET)
 """Frameworks that Horovod has an extension for."""
@@ -20,7 +20,7 @@ NAMES = tuple(one.name for one in COMPILED)
 
 def _at_least_one(cell: Cell) -> Answer:
     if any(cell.value(name) for name in NAMES):
-        return Said.FITS
+        return Ruling.FITS
     return Clash(
         values=tuple((name, "none") for name in NAMES),
         reason="Horovod needs at least one framework to be compiled against",
@@ -30,7 +30,7 @@ def _at_least_one(cell: Cell) -> Answer:
 def _floors(cell: Cell) -> Answer:
     horovod = cell.value("horovod")
     if horovod is None:
-        return Said.SILENT
+        return Ruling.SILENT
     below = [
         (name, value, least, fact)
         for since, name, least, fact in facts.FLOORS
@@ -39,7 +39,7 @@ def _floors(cell: Cell) -> Answer:
         and as_numbers(value) < as_numbers(least)
     ]
     if not below:
-        return Said.FITS
+        return Ruling.FITS
     needs = ", ".join(f"{name} {least}" for name, _, least, _ in below)
     return Clash(
         values=(("horovod", horovod), *((name, value) for name, value, _, _ in below)),
@@ -51,9 +51,9 @@ def _floors(cell: Cell) -> Answer:
 def _release(cell: Cell) -> Answer:
     horovod = cell.value("horovod")
     if horovod is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if horovod == facts.RELEASE:
-        return Said.FITS
+        return Ruling.FITS
     reason = f"patches/horovod is for {facts.RELEASE}"
     return Clash(values=(("horovod", horovod),), reason=reason)
 
@@ -61,7 +61,7 @@ def _release(cell: Cell) -> Answer:
 def _unpatched(cell: Cell) -> Answer:
     horovod = cell.value("horovod")
     if horovod is None:
-        return Said.SILENT
+        return Ruling.SILENT
     for name, since, why, fact in facts.UNPATCHED:
         version = cell.value(name)
         if version and as_numbers(version) >= as_numbers(since):
@@ -71,20 +71,20 @@ def _unpatched(cell: Cell) -> Answer:
                 "and patches/horovod has no patch for it",
                 fact=fact,
             )
-    return Said.FITS
+    return Ruling.FITS
 
 
 def _tools(cell: Cell) -> Answer:
     known = distributions.distribution(cell.os)
     if known is None:
-        return Said.SILENT
+        return Ruling.SILENT
     lacking = ["tini"] if "tini" in known.lacks else []
     cuda = cuda_of(cell) or "0"
     least = [cmake for since, cmake, _ in facts.CMAKE if as_numbers(cuda) >= as_numbers(since)][-1]
     if as_numbers(known.cmake) < as_numbers(least):
         lacking.append(f"CMake {least} (it has {known.cmake}), which compiles Horovod with CUDA {cuda}")
     if not lacking:
-        return Said.FITS
+        return Ruling.FITS
     reason = f"{cell.os} packages no {' and no '.join(lacking)}"
     return Clash(values=(("os", cell.os), ("cuda", cuda)), reason=reason)
 

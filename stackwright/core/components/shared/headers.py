@@ -8,7 +8,7 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented, read, unchecked
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, cuda_of, gcc_of
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 
 INSTALL = documented("horovod 0.28.1, docs/install.rst", "2026-11-20")
 
@@ -20,8 +20,8 @@ COMPILERS = (
      "12.0", documented("nlohmann/json #5248", "2026-11-20")),
 )  # fmt: skip
 
-COMPILED = tuple(one for one in COMPONENTS if one.headers)
-PICKY = tuple(one for one in COMPONENTS if one.oldest_gcc)
+COMPILED = tuple(component for component in COMPONENTS if component.headers)
+PICKY = tuple(component for component in COMPONENTS if component.oldest_gcc)
 
 
 def _standard(cell: Cell) -> tuple[Component, str, Headers] | None:
@@ -38,12 +38,12 @@ def _standard(cell: Cell) -> tuple[Component, str, Headers] | None:
 def _cxx_gcc(cell: Cell) -> Answer:
     asked, gcc = _standard(cell), gcc_of(cell)
     if asked is None or gcc is None:
-        return Said.SILENT
+        return Ruling.SILENT
     component, version, headers = asked
     name, standard, major = component.name, headers.standard, as_numbers(gcc)[0]
     least, fact = next((gcc, fact) for number, gcc, fact, _, _ in COMPILERS if number == standard)
     if major >= least:
-        return Said.FITS
+        return Ruling.FITS
     if headers.doubt and headers.doubt[0] == major and as_numbers(version) < as_numbers(headers.doubt[1]):
         fact = headers.doubt[2]
     reason = f"the headers of {name} {version} are C++{standard}, which gcc compiles from {least} on"
@@ -61,18 +61,18 @@ def _headers_gcc(cell: Cell) -> Answer:
             if as_numbers(gcc)[0] < least:
                 reason = f"the headers of {name} {version} refuse a gcc before {least}"
                 return Clash(values=((name, version), ("gcc", gcc)), reason=reason, fact=fact)
-    return Said.FITS if asked else Said.SILENT
+    return Ruling.FITS if asked else Ruling.SILENT
 
 
 def _cxx_cuda(cell: Cell) -> Answer:
     asked, cuda = _standard(cell), cuda_of(cell)
     if asked is None or cuda is None:
-        return Said.SILENT
+        return Ruling.SILENT
     component, version, headers = asked
     name, standard = component.name, headers.standard
     least, fact = next((cuda, fact) for number, _, _, cuda, fact in COMPILERS if number == standard)
     if as_numbers(cuda) >= as_numbers(least):
-        return Said.FITS
+        return Ruling.FITS
     reason = f"the headers of {name} {version} are C++{standard}, which nvcc compiles from CUDA {least} on"
     return Clash(values=((name, version), ("cuda", cuda)), reason=reason, fact=fact)
 

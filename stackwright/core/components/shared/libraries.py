@@ -21,17 +21,17 @@ from stackwright.core.facts.wheels import INDEX, Wheels
 from stackwright.core.model.row import Cell, ProviderName
 from stackwright.core.model.target import CUDA
 from stackwright.core.rules.derived import CUDA_FIELDS, cuda_of
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 from stackwright.core.versions import covers
 
-WHEELS = tuple(one.wheels for one in COMPONENTS if one.wheels)
+WHEELS = tuple(component.wheels for component in COMPONENTS if component.wheels)
 WITH_CUDNN = tuple(table for table in WHEELS if any(wheel.cudnn for wheel in table.entries))
 WITH_NCCL = tuple(table for table in WHEELS if any(wheel.nccl_needs for wheel in table.entries))
 
 
 def _cudnn(cell: Cell) -> Answer:
     if cell.cudnn is None:
-        return Said.SILENT
+        return Ruling.SILENT
     asked = False
     for table in WITH_CUDNN:
         version = cell.value(table.name)
@@ -47,13 +47,13 @@ def _cudnn(cell: Cell) -> Answer:
         else:
             continue
         return Clash(values=(("cudnn", cell.cudnn), (table.name, str(version))), reason=reason)
-    return Said.FITS if asked else Said.SILENT
+    return Ruling.FITS if asked else Ruling.SILENT
 
 
 def _nccl_floor(cell: Cell) -> Answer:
     """NCCL keeps its ABI forward: a library has what an older one had, and lacks what came later."""
     if cell.nccl is None:
-        return Said.SILENT
+        return Ruling.SILENT
     asked = False
     for name, pinned in _nccl_of_wheels(cell):
         asked = True
@@ -66,7 +66,7 @@ def _nccl_floor(cell: Cell) -> Answer:
             "(torch 2.2.2 with 2.16.5: undefined symbol ncclCommRegister)"
         )
         return Clash(values=(("nccl", cell.nccl), (name, version)), reason=reason)
-    return Said.FITS if asked else Said.SILENT
+    return Ruling.FITS if asked else Ruling.SILENT
 
 
 def _nccl_of_wheels(cell: Cell) -> list[tuple[str, str]]:
@@ -82,18 +82,18 @@ def _nccl_of_wheels(cell: Cell) -> list[tuple[str, str]]:
 def _cuda_wheels(cell: Cell) -> Answer:
     cuda = cuda_of(cell)
     if cuda is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if as_numbers(cuda) >= as_numbers(wheels.FIRST_CUDA):
-        return Said.FITS
+        return Ruling.FITS
     reason = f"the package index has the libraries of CUDA from {wheels.FIRST_CUDA} on"
     return Clash(values=(("cuda", cuda),), reason=reason)
 
 
 def _nccl_wheel(cell: Cell) -> Answer:
     if cell.nccl is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if as_numbers(cell.nccl) >= as_numbers(wheels.FIRST_NCCL):
-        return Said.FITS
+        return Ruling.FITS
     reason = f"the package index has no wheel of NCCL before {wheels.FIRST_NCCL}"
     return Clash(values=(("nccl", cell.nccl),), reason=reason)
 
@@ -102,20 +102,20 @@ def _nccl_wheel(cell: Cell) -> Answer:
 
 
 def _unknown(field: str, version: str, reason: str) -> Clash:
-    return Clash(values=((field, version),), reason=reason, said=Said.UNKNOWN)
+    return Clash(values=((field, version),), reason=reason, said=Ruling.UNKNOWN)
 
 
 def _library(name: str) -> Callable[[Cell], Answer]:
-    every = tuple(one for field, package in LIBRARIES if field == name for one in RELEASES[package])
+    every = tuple(release for field, package in LIBRARIES if field == name for release in RELEASES[package])
 
     def ask(cell: Cell) -> Answer:
         declared, cuda = cell.value(name), cuda_of(cell)
         major = cuda.split(".")[0] if cuda else ""
         releases = RELEASES.get(CUDA.wheel(name, major))
         if declared is None or releases is None:
-            return Said.SILENT
-        if any(covers(declared, one) for one in releases):
-            return Said.FITS
+            return Ruling.SILENT
+        if any(covers(declared, release) for release in releases):
+            return Ruling.FITS
         when, last = RELEASES_READ.when, releases[-1]
         if any(covers(declared, one) for one in every):
             reason = (
@@ -132,10 +132,10 @@ def _library(name: str) -> Callable[[Cell], Answer]:
 
 def _exact_gcc(cell: Cell) -> Answer:
     if cell.gcc is None:
-        return Said.SILENT
+        return Ruling.SILENT
     release = distributions.gcc_release(cell.gcc)
     if release == cell.gcc:
-        return Said.FITS
+        return Ruling.FITS
     reason = (
         f"the tables know gcc {release} of {cell.os}, and not which release of it; write gcc: {release!r}"
     )
@@ -144,10 +144,10 @@ def _exact_gcc(cell: Cell) -> Answer:
 
 def _exact_cuda(cell: Cell) -> Answer:
     if cell.cuda is None or cell.provider is not ProviderName.DEBIAN:
-        return Said.SILENT
+        return Ruling.SILENT
     release = ".".join(cell.cuda.split(".")[:2])
     if release == cell.cuda:
-        return Said.FITS
+        return Ruling.FITS
     reason = f"the tables know the compiler of CUDA {release}, and not which release of it; write {release!r}"
     return _unknown("cuda", cell.cuda, reason)
 
@@ -167,7 +167,7 @@ NCCL_FLOOR = CellRule(
     says="a row's NCCL is not older than the one that a wheel pins",
 )
 
-TESTED = tuple(dict.fromkeys(fact.source for one in COMPONENTS for fact in one.tested))
+TESTED = tuple(dict.fromkeys(fact.source for component in COMPONENTS for fact in component.tested))
 RULES = (
     Placed(
         at=Place.COMPILED + 10,

@@ -15,7 +15,7 @@ from stackwright.core.facts.releases import RELEASES_READ, released
 from stackwright.core.facts.wheels import Wheel, Wheels
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import cuda_of
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Said
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 
 
 def rule(
@@ -55,11 +55,11 @@ def python(table: Wheels) -> Callable[[Cell], Answer]:
     def ask(cell: Cell) -> Answer:
         found = named(cell, table)
         if found is None:
-            return Said.SILENT
+            return Ruling.SILENT
         version, entry = found
         first, last = entry.python
         if as_numbers(first) <= as_numbers(cell.python) <= as_numbers(last):
-            return Said.FITS
+            return Ruling.FITS
         reason = f"{table.name} {version} has wheels for Python {first} to {last}"
         return Clash(values=((table.name, version), ("python", cell.python)), reason=reason, fact=entry.fact)
 
@@ -73,9 +73,9 @@ def compiler(table: Wheels) -> Callable[[Cell], Answer]:
     def ask(cell: Cell) -> Answer:
         built, cuda = built_for(cell, table), cuda_of(cell)
         if built is None or cuda is None:
-            return Said.SILENT
+            return Ruling.SILENT
         if same_cuda(built, cuda):
-            return Said.FITS
+            return Ruling.FITS
         version = str(cell.value(name))
         entry = table.of(version)
         others = f", others for {' and '.join(entry.builds)}" if entry and entry.builds else ""
@@ -100,11 +100,11 @@ def gpu_code(table: Table) -> Placed:
         version = cell.value(name)
         code = table.code(version) if version else None
         if code is None or not cell.gpu_arch:
-            return Said.SILENT
+            return Ruling.SILENT
         clashes = list(_clashes(table, version, code, cell.gpu_arch))
         if not clashes:
-            return Said.FITS
-        return min(clashes, key=lambda clash: clash.said is not Said.REFUSES)
+            return Ruling.FITS
+        return min(clashes, key=lambda clash: clash.said is not Ruling.REFUSES)
 
     says = "the framework's wheel holds code for the row's GPUs"
     return Placed(at=Place.GPU_CODE, rule=rule(f"{name}-arch", (name, "gpu_arch"), table.fact, ask, says))
@@ -123,7 +123,7 @@ def _clashes(table: Table, version: str, code: Code, arches: tuple[str, ...]) ->
                 f"the wheel of {name} {version} holds {entries}: on {arch} it runs from PTX for {newest}, "
                 "which the driver compiles when it is first used (minutes; kept in ~/.nv/ComputeCache)"
             )
-        said = Said.WARNS if runs is Runs.FROM_PTX else Said.REFUSES
+        said = Ruling.WARNS if runs is Runs.FROM_PTX else Ruling.REFUSES
         yield Clash(values=((name, version), ("gpu_arch", arch)), reason=reason, said=said)
 
 
@@ -149,11 +149,11 @@ def release(
     def ask(cell: Cell) -> Answer:
         written = cell.value(name)
         if written is None:
-            return Said.SILENT
+            return Ruling.SILENT
         cuda = as_numbers(cuda_of(cell) or "0")[0] if later else 0
         every = next((found for major, found in later.items() if cuda >= major), known)
         version = Version(written)
-        return Said.FITS if version in every else _absent(name, written, version, every, elsewhere)
+        return Ruling.FITS if version in every else _absent(name, written, version, every, elsewhere)
 
     says = "the package index has the release"
     made = rule(f"{name}-release", (*fields, name), RELEASES_READ, ask, says, about=About.RELEASE)
@@ -178,4 +178,4 @@ def _absent(
     else:
         when = RELEASES_READ.when
         reason = f"the package index had no {name} {written} on {when}; its newest is {newest}"
-    return Clash(values=((name, written),), reason=reason, said=Said.UNKNOWN)
+    return Clash(values=((name, written),), reason=reason, said=Ruling.UNKNOWN)

@@ -66,7 +66,10 @@ def of(stack: Stack) -> Image:
     pmix, ucx, libfabric = BELOW.get(stack.os, ("", "", ""))
     if stack.mpi.flavour is MpiFlavour.MPICH:
         pmix = libfabric = ""
-    glibc = next((one.glibc for one in distributions.DISTRIBUTIONS if one.id == stack.os), "")
+    glibc = next(
+        (distribution.glibc for distribution in distributions.DISTRIBUTIONS if distribution.id == stack.os),
+        "",
+    )
     return Image(
         row=stack.id, mpi=stack.mpi, library=LIBRARY[stack.mpi.flavour], pmix=pmix, ucx=ucx,
         libfabric=libfabric, glibc=glibc, cuda=stack.cuda_runtime, gpu_arch=stack.gpu_arch,

@@ -13,7 +13,7 @@ from enum import StrEnum
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.launch.fit.image import Image
-from stackwright.core.launch.fit.readers import PATIENCE, Port, Seen
+from stackwright.core.launch.fit.readers import PATIENCE, ClusterFacts, Port
 from stackwright.core.launch.slurm import PMI
 from stackwright.core.model.row import MpiFlavour
 from stackwright.core.model.target import CUDA
@@ -55,22 +55,22 @@ class Answer:
     source: str = ""
 
 
-def start(image: Image, seen: Seen) -> Answer:
+def start(image: Image, cluster: ClusterFacts) -> Answer:
     """Whether srun's ranks become one world."""
     about, wanted = "srun", PMI[image.mpi.flavour]
-    if seen.pmi is None:
-        if wrong := seen.pmi_error or _hung(seen, "srun"):
+    if cluster.pmi is None:
+        if wrong := cluster.pmi_error or _hung(cluster, "srun"):
             return Answer(about=about, outcome=Outcome.FAILS, why=wrong, todo="a node where srun works")
         todo = "on nodes that you reach by ssh: launch --mpirun; else the cluster's own scheduler"
         why = "no srun here: no Slurm, or not its login node"
         return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
-    found = _plugin(image, seen, about, wanted)
+    found = _plugin(image, cluster, about, wanted)
     if (
         found.outcome is Outcome.WORKS
         and image.mpi.flavour is MpiFlavour.OPENMPI
-        and seen.slurm in SLURM_TO_AVOID
+        and cluster.slurm in SLURM_TO_AVOID
     ):
-        why = f"the authors of Open MPI advise against Slurm {seen.slurm}"
+        why = f"the authors of Open MPI advise against Slurm {cluster.slurm}"
         source = "Open MPI, docs/launching-apps/slurm.rst"
         return Answer(
             about=about, outcome=Outcome.DOUBTFUL, why=why, todo="ask for a later Slurm", source=source
@@ -78,41 +78,41 @@ def start(image: Image, seen: Seen) -> Answer:
     return found
 
 
-def _hung(seen: Seen, program: str) -> str:
-    return f"{program} did not end within {PATIENCE} s" if program in seen.hung else ""
+def _hung(cluster: ClusterFacts, program: str) -> str:
+    return f"{program} did not end within {PATIENCE} s" if program in cluster.hung else ""
 
 
-def _plugin(image: Image, seen: Seen, about: str, wanted: str) -> Answer:
-    assert seen.pmi is not None
-    has = ", ".join(seen.pmi) or "none"
-    if wanted not in seen.pmi:
+def _plugin(image: Image, cluster: ClusterFacts, about: str, wanted: str) -> Answer:
+    assert cluster.pmi is not None
+    has = ", ".join(cluster.pmi) or "none"
+    if wanted not in cluster.pmi:
         why = f"{image.mpi.flavour} needs --mpi={wanted}, and srun has {has}: each rank would be rank 0 of 1"
-        return Answer(about=about, outcome=Outcome.FAILS, why=why, todo=_without_pmi(image, seen))
-    if wanted == "pmix" and seen.pmi_error:
+        return Answer(about=about, outcome=Outcome.FAILS, why=why, todo=_without_pmi(image, cluster))
+    if wanted == "pmix" and cluster.pmi_error:
         return Answer(
-            about=about, outcome=Outcome.FAILS, why=seen.pmi_error, todo="ask for the library on the nodes"
+            about=about, outcome=Outcome.FAILS, why=cluster.pmi_error, todo="ask for the library on the nodes"
         )
     line = f"launch {image.row} --slurm"
-    if wanted == "pmix" and seen.pmix and max(seen.pmix) < PMIX_ACROSS_VERSIONS:
-        why = f"Slurm's PMIx {max(seen.pmix)} may be too old for PMIx {image.pmix or 'of the image'}"
+    if wanted == "pmix" and cluster.pmix and max(cluster.pmix) < PMIX_ACROSS_VERSIONS:
+        why = f"Slurm's PMIx {max(cluster.pmix)} may be too old for PMIx {image.pmix or 'of the image'}"
         todo = f"{line}: its script proves the world before the training"
         return Answer(
             about=about, outcome=Outcome.DOUBTFUL, why=why, todo=todo, source="PMIx Cross Version Matrix"
         )
-    version = f" (PMIx {', '.join(map(str, seen.pmix))})" if wanted == "pmix" and seen.pmix else ""
+    version = f" (PMIx {', '.join(map(str, cluster.pmix))})" if wanted == "pmix" and cluster.pmix else ""
     return Answer(about=about, outcome=Outcome.WORKS, why=f"srun has --mpi={wanted}{version}", todo=line)
 
 
-def _without_pmi(image: Image, seen: Seen) -> str:
-    if seen.mpi and seen.mpi[0] == image.mpi.flavour:
+def _without_pmi(image: Image, cluster: ClusterFacts) -> str:
+    if cluster.mpi and cluster.mpi[0] == image.mpi.flavour:
         return "mpirun of the cluster, before apptainer exec, in an allocation; or ask for the plugin"
     return "ask for the plugin, or take a row with the other MPI"
 
 
-def container(image: Image, seen: Seen) -> Answer:
+def container(image: Image, cluster: ClusterFacts) -> Answer:
     about = "container"
-    if seen.runtime is None:
-        if seen.pyxis:
+    if cluster.runtime is None:
+        if cluster.pyxis:
             todo = f"launch {image.row} --slurm --pyxis"
             return Answer(
                 about=about, outcome=Outcome.WORKS, why="srun has pyxis, and there is no Apptainer", todo=todo
@@ -121,9 +121,9 @@ def container(image: Image, seen: Seen) -> Answer:
         return Answer(
             about=about, outcome=Outcome.NOT_FOUND, why=why, todo="module avail apptainer singularity"
         )
-    name, version = seen.runtime
-    if seen.kernel and as_numbers(seen.kernel.split("-")[0])[:2] < ZSTD_SINCE:
-        why = f"Linux {seen.kernel} cannot mount a SIF that is compressed with zstd"
+    name, version = cluster.runtime
+    if cluster.kernel and as_numbers(cluster.kernel.split("-")[0])[:2] < ZSTD_SINCE:
+        why = f"Linux {cluster.kernel} cannot mount a SIF that is compressed with zstd"
         todo = "unpack it: apptainer build --sandbox FOLDER FILE.sif"
         source = "Linux commit 87bf54bb43dd"
         return Answer(about=about, outcome=Outcome.DOUBTFUL, why=why, todo=todo, source=source)
@@ -134,26 +134,26 @@ def container(image: Image, seen: Seen) -> Answer:
     return Answer(about=about, outcome=Outcome.WORKS, why=f"{name} {version}")
 
 
-def own_mpi(image: Image, seen: Seen) -> Answer:
+def own_mpi(image: Image, cluster: ClusterFacts) -> Answer:
     """Whether the cluster's own MPI can be bound in, for a fabric that the image's does not know."""
     about = OWN_MPI
     without = "start by srun, without --host-mpi"
-    if seen.mpi is None and seen.other_mpi:
-        why = f"mpirun here says {seen.other_mpi!r}, which is no MPI whose ABI is known"
+    if cluster.mpi is None and cluster.other_mpi:
+        why = f"mpirun here says {cluster.other_mpi!r}, which is no MPI whose ABI is known"
         return Answer(about=about, outcome=Outcome.DOUBTFUL, why=why, todo=without)
-    if seen.mpi is None:
-        why, todo = _hung(seen, "mpirun") or "no mpirun here", "module load it, and ask again"
+    if cluster.mpi is None:
+        why, todo = _hung(cluster, "mpirun") or "no mpirun here", "module load it, and ask again"
         return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
-    flavour, version = seen.mpi
+    flavour, version = cluster.mpi
     named = f"{flavour} {version} here, {image.mpi.flavour} {image.mpi.version} in the image"
-    if refusal := _other_abi(image, flavour, version) or _later_glibc(image, seen):
+    if refusal := _other_abi(image, flavour, version) or _later_glibc(image, cluster):
         return Answer(about=about, outcome=Outcome.FAILS, why=f"{named}: {refusal}", todo=without)
-    if doubt := _doubt(image, seen, flavour, version):
+    if doubt := _doubt(image, cluster, flavour, version):
         return Answer(
             about=about, outcome=Outcome.DOUBTFUL, why=f"{named}: {doubt[0]}", todo=without, source=doubt[1]
         )
-    todo = f"launch {image.row} --slurm --host-mpi {shlex.quote(seen.prefix or 'FOLDER')}"
-    if seen.pml and not {"ucx", "cm"} & set(seen.pml):
+    todo = f"launch {image.row} --slurm --host-mpi {shlex.quote(cluster.prefix or 'FOLDER')}"
+    if cluster.pml and not {"ucx", "cm"} & set(cluster.pml):
         why = f"{named}: the same ABI, but built without UCX and libfabric"
         return Answer(about=about, outcome=Outcome.FALLS_BACK, why=why, todo=without)
     return Answer(about=about, outcome=Outcome.WORKS, why=f"{named}: the same ABI", todo=todo)
@@ -167,16 +167,16 @@ def _other_abi(image: Image, flavour: str, version: str) -> str:
     return ""
 
 
-def _later_glibc(image: Image, seen: Seen) -> str:
-    if seen.glibc and image.glibc and as_numbers(seen.glibc) > as_numbers(image.glibc):
-        return f"its libraries may ask for glibc {seen.glibc}, and the image has {image.glibc}"
+def _later_glibc(image: Image, cluster: ClusterFacts) -> str:
+    if cluster.glibc and image.glibc and as_numbers(cluster.glibc) > as_numbers(image.glibc):
+        return f"its libraries may ask for glibc {cluster.glibc}, and the image has {image.glibc}"
     return ""
 
 
-def _doubt(image: Image, seen: Seen, flavour: str, version: str) -> tuple[str, str] | None:
+def _doubt(image: Image, cluster: ClusterFacts, flavour: str, version: str) -> tuple[str, str] | None:
     """What speaks against it, and where that was read."""
-    if seen.prefix in SYSTEM:
-        return f"it lies in {seen.prefix}, which cannot be bound over that of the image", ""
+    if cluster.prefix in SYSTEM:
+        return f"it lies in {cluster.prefix}, which cannot be bound over that of the image", ""
     if flavour == "openmpi" and as_numbers(version)[0] > image.mpi_major:
         source = "Open MPI, docs/building-apps/abi-compatibility.rst; open-mpi/ompi #13253 (libmpi_cxx)"
         return "the ABI is kept for C, and the C++ bindings are gone in 5", source
@@ -186,19 +186,19 @@ def _doubt(image: Image, seen: Seen, flavour: str, version: str) -> tuple[str, s
     return None
 
 
-def fabric(image: Image, seen: Seen) -> Answer:
+def fabric(image: Image, cluster: ClusterFacts) -> Answer:
     about, todo = "fabric", "ask on a compute node: srun ibv_devinfo"
-    if seen.ports is None:
-        why = _hung(seen, "ibv_devinfo") or "no ibv_devinfo here; a login node may have none"
+    if cluster.ports is None:
+        why = _hung(cluster, "ibv_devinfo") or "no ibv_devinfo here; a login node may have none"
         return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
-    other = next((name for port in seen.ports if (name := _other_fabric(port))), None)
+    other = next((name for port in cluster.ports if (name := _other_fabric(port))), None)
     if other:
         why = f"{other} is not driven by the image's UCX and NCCL: they take TCP"
         todo = "the cluster's own MPI bound in (--host-mpi), and NCCL's plugin for it"
         return Answer(about=about, outcome=Outcome.FALLS_BACK, why=why, todo=todo)
-    active = tuple(port for port in seen.ports if port.active)
+    active = tuple(port for port in cluster.ports if port.active)
     if not active:
-        why = "no port is active" if seen.ports else "no device for RDMA"
+        why = "no port is active" if cluster.ports else "no device for RDMA"
         return Answer(about=about, outcome=Outcome.FALLS_BACK, why=f"{why} on this node", todo=todo)
     infiniband = tuple(port for port in active if port.link == "InfiniBand")
     port, *others = infiniband or active
@@ -214,10 +214,10 @@ def _other_fabric(port: Port) -> str | None:
     return next((name for begin, name in DEVICES.items() if port.device.startswith(begin)), None)
 
 
-def driver(image: Image, seen: Seen) -> Answer:
+def driver(image: Image, cluster: ClusterFacts) -> Answer:
     about, todo = "driver", f"ask on a compute node: srun --gpus=1 {CUDA.query}"
-    if seen.driver is None:
-        why = _hung(seen, CUDA.query) or f"no answer of {CUDA.query} here; a login node may have no GPU"
+    if cluster.driver is None:
+        why = _hung(cluster, CUDA.query) or f"no answer of {CUDA.query} here; a login node may have no GPU"
         return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
     major = image.cuda.split(".")[0]
     least = dict(distributions.DRIVER_FLOOR).get(major)
@@ -225,36 +225,43 @@ def driver(image: Image, seen: Seen) -> Answer:
         return Answer(
             about=about, outcome=Outcome.DOUBTFUL, why=f"no lowest driver is known for CUDA {major}"
         )
-    if as_numbers(seen.driver)[0] < least:
-        why = f"CUDA {image.cuda} needs a driver of release {least} or later, and this is {seen.driver}"
+    if as_numbers(cluster.driver)[0] < least:
+        why = f"CUDA {image.cuda} needs a driver of release {least} or later, and this is {cluster.driver}"
         todo = "a row of an earlier CUDA, or a later driver"
         return Answer(
             about=about, outcome=Outcome.FAILS, why=why, todo=todo, source=distributions.NVIDIA_COMPAT.source
         )
-    return Answer(about=about, outcome=Outcome.WORKS, why=f"driver {seen.driver}, CUDA {image.cuda}")
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"driver {cluster.driver}, CUDA {image.cuda}")
 
 
-def device(image: Image, seen: Seen) -> Answer:
+def device(image: Image, cluster: ClusterFacts) -> Answer:
     """SASS runs on a device of the same major and of the same or a later minor capability."""
     about = "GPU"
-    if not seen.capabilities:
+    if not cluster.capabilities:
         return Answer(
             about=about,
             outcome=Outcome.NOT_FOUND,
             why=f"{CUDA.query} does not say which capability the GPUs have",
         )
     built = [as_numbers(arch) for arch in image.gpu_arch]
-    for capability in seen.capabilities:
+    for capability in cluster.capabilities:
         major, minor = as_numbers(capability)[:2]
         if built and not any(one[0] == major and one[1] <= minor for one in built):
             why = f"the row's kernels ({', '.join(image.gpu_arch)}) do not run on capability {capability}"
             return Answer(
                 about=about, outcome=Outcome.FAILS, why=why, todo=f"gpu_arch: [{capability}] in the matrix"
             )
-    return Answer(about=about, outcome=Outcome.WORKS, why=f"capability {', '.join(seen.capabilities)}")
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"capability {', '.join(cluster.capabilities)}")
 
 
-QUESTIONS: tuple[Callable[[Image, Seen], Answer], ...] = (start, container, driver, device, fabric, own_mpi)
+QUESTIONS: tuple[Callable[[Image, ClusterFacts], Answer], ...] = (
+    start,
+    container,
+    driver,
+    device,
+    fabric,
+    own_mpi,
+)
 OPTIONAL = (OWN_MPI,)
 """Answers that do not decide whether a row fits: there is another way."""
 
@@ -286,9 +293,9 @@ class Judged:
         return f"{self.image.row} fits best{rest}"
 
 
-def judge(images: Iterable[Image], seen: Seen) -> tuple[Judged, ...]:
+def judge(images: Iterable[Image], cluster: ClusterFacts) -> tuple[Judged, ...]:
     """The row that fits best comes first: fewest failures, doubts and fallbacks, and then the latest CUDA."""
-    judged = (Judged(image, tuple(ask(image, seen) for ask in QUESTIONS)) for image in images)
+    judged = (Judged(image, tuple(ask(image, cluster) for ask in QUESTIONS)) for image in images)
     return tuple(sorted(judged, key=_order))
 
 

@@ -29,7 +29,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ClusterFacts:
     """``pmi`` are the plugins of srun, ``pmix`` the major versions of its PMIx, ``pmi_error`` what it could
     not load. ``mpi`` is the cluster's own: flavour and version; ``prefix`` is where it lies. ``other_mpi`` is
     what mpirun says where it is that of another one, ``hung`` the programs that did not end.
@@ -53,25 +53,25 @@ class Seen:
     hung: tuple[str, ...] = ()
 
 
-def slurm(seen: Seen, text: str) -> Seen:
+def slurm(cluster: ClusterFacts, text: str) -> ClusterFacts:
     """``slurm 23.02.7``, ``slurm-wlm 24.11.5``."""
-    return replace(seen, slurm=_first(rf"^slurm\S*\s+{VERSION}", text))
+    return replace(cluster, slurm=_first(rf"^slurm\S*\s+{VERSION}", text))
 
 
-def pmi(seen: Seen, text: str) -> Seen:
+def pmi(cluster: ClusterFacts, text: str) -> ClusterFacts:
     """The plugins stand below a title, one in a line, until 21.08 with "srun: " before each."""
     lines = [line.removeprefix("srun:").strip() for line in text.splitlines()]
     title = next((at for at, line in enumerate(lines) if re.match(r"MPI (plugin )?types are", line)), None)
     if title is None:
-        return replace(seen, pmi_error=_first(r"^(srun: (?:error|fatal): .*)$", text) or "")
+        return replace(cluster, pmi_error=_first(r"^(srun: (?:error|fatal): .*)$", text) or "")
     found = tuple(line for line in lines[title + 1 :] if re.fullmatch(r"[a-z][a-z0-9_]*", line))
     versions = {int(number) for number in re.findall(rf"\bpmix_v({NUMBER})\b", " ".join(lines[title:]))}
     error = next((line for line in lines if "can not load PMIx library" in line), "")
-    return replace(seen, pmi=found, pmix=tuple(sorted(versions)), pmi_error=error)
+    return replace(cluster, pmi=found, pmix=tuple(sorted(versions)), pmi_error=error)
 
 
-def pyxis(seen: Seen, text: str) -> Seen:
-    return replace(seen, pyxis="--container-image" in text)
+def pyxis(cluster: ClusterFacts, text: str) -> ClusterFacts:
+    return replace(cluster, pyxis="--container-image" in text)
 
 
 _FLAVOURS = (
@@ -81,22 +81,22 @@ _FLAVOURS = (
 )
 
 
-def mpirun(seen: Seen, text: str) -> Seen:
+def mpirun(cluster: ClusterFacts, text: str) -> ClusterFacts:
     found = ((name, _first(pattern, text)) for name, pattern in _FLAVOURS)
     mpi = next(((name, version) for name, version in found if version), None)
-    return replace(seen, mpi=mpi, other_mpi="" if mpi else _first(r"^\s*(\S.{0,60})", text) or "")
+    return replace(cluster, mpi=mpi, other_mpi="" if mpi else _first(r"^\s*(\S.{0,60})", text) or "")
 
 
-def ompi_info(seen: Seen, text: str) -> Seen:
+def ompi_info(cluster: ClusterFacts, text: str) -> ClusterFacts:
     """Where mpirun is that of another MPI, or of another Open MPI, this one is not what would be bound in."""
     version, prefix = _first(rf"^\s*Open MPI:\s+{VERSION}", text), _first(r"^\s*Prefix:\s+(/\S*)\s*$", text)
     pml = tuple(dict.fromkeys(re.findall(r"^\s*MCA pml:\s+(\w+)", text, re.M)))
-    if not version or seen.mpi not in (None, ("openmpi", version)):
-        return seen
-    return replace(seen, mpi=("openmpi", version), prefix=prefix, pml=pml)
+    if not version or cluster.mpi not in (None, ("openmpi", version)):
+        return cluster
+    return replace(cluster, mpi=("openmpi", version), prefix=prefix, pml=pml)
 
 
-def ibv(seen: Seen, text: str) -> Seen:
+def ibv(cluster: ClusterFacts, text: str) -> ClusterFacts:
     """Devices begin with "hca_id:", their ports with "port:"."""
     ports: list[Port] = []
     device = ""
@@ -110,33 +110,35 @@ def ibv(seen: Seen, text: str) -> Seen:
             ports[-1] = replace(ports[-1], active=value.startswith("PORT_ACTIVE"))
         elif name == "link_layer" and ports:
             ports[-1] = replace(ports[-1], link=value)
-    return replace(seen, ports=tuple(ports))
+    return replace(cluster, ports=tuple(ports))
 
 
-def nvidia(seen: Seen, text: str) -> Seen:
-    return replace(seen, driver=_first(rf"Driver Version:\s+{VERSION}", text))
+def nvidia(cluster: ClusterFacts, text: str) -> ClusterFacts:
+    return replace(cluster, driver=_first(rf"Driver Version:\s+{VERSION}", text))
 
 
-def capabilities(seen: Seen, text: str) -> Seen:
+def capabilities(cluster: ClusterFacts, text: str) -> ClusterFacts:
     """One line for each GPU; drivers before 510 do not know the question, and say so."""
     found = re.findall(r"^\s*(\d{1,3}\.\d)\s*$", text, re.M)
-    return replace(seen, capabilities=tuple(dict.fromkeys(found)))
+    return replace(cluster, capabilities=tuple(dict.fromkeys(found)))
 
 
-def glibc(seen: Seen, text: str) -> Seen:
+def glibc(cluster: ClusterFacts, text: str) -> ClusterFacts:
     """``ldd (GNU libc) 2.34``, ``ldd (Ubuntu GLIBC 2.35-0ubuntu3.1) 2.35``; musl has another first line."""
-    return replace(seen, glibc=_first(rf"^ldd \(.*(?:libc|GLIBC).*\)\s+{VERSION}", text))
+    return replace(cluster, glibc=_first(rf"^ldd \(.*(?:libc|GLIBC).*\)\s+{VERSION}", text))
 
 
-def runtime(seen: Seen, text: str) -> Seen:
+def runtime(cluster: ClusterFacts, text: str) -> ClusterFacts:
     """``apptainer version 1.2.5-1.el8``, ``singularity-ce version 3.11.4``; Singularity 2: ``2.6.1-dist``."""
     name = r"(?:(apptainer|singularity(?:-ce)?) version )?"
     match = re.search(rf"^{name}{VERSION}(?(1)|-dist)", text, re.M | re.ASCII)
-    return replace(seen, runtime=seen.runtime or ((match[1] or "singularity", match[2]) if match else None))
+    return replace(
+        cluster, runtime=cluster.runtime or ((match[1] or "singularity", match[2]) if match else None)
+    )
 
 
-def kernel(seen: Seen, text: str) -> Seen:
-    return replace(seen, kernel=_first(rf"^{VERSION}", text))
+def kernel(cluster: ClusterFacts, text: str) -> ClusterFacts:
+    return replace(cluster, kernel=_first(rf"^{VERSION}", text))
 
 
 def _first(pattern: str, text: str) -> str | None:
@@ -144,7 +146,7 @@ def _first(pattern: str, text: str) -> str | None:
     return match[1] if match else None
 
 
-PROGRAMS: tuple[tuple[tuple[str, ...], Callable[[Seen, str], Seen]], ...] = (
+PROGRAMS: tuple[tuple[tuple[str, ...], Callable[[ClusterFacts, str], ClusterFacts]], ...] = (
     (("srun", "--version"), slurm),
     (("srun", "--mpi=list"), pmi),
     (("srun", "--help"), pyxis),

@@ -146,8 +146,8 @@ def disagreement(document: Mapping[str, Any], record: Record) -> str:
     """What the document says otherwise than the record, in a line; "" where they agree."""
     found = dict(record.found)
     versions = {field: _versions(document, f"nvidia/{name}") for field, (_, name) in NVIDIA_LIBRARIES.items()}
-    for one in COMPONENTS:
-        versions[one.name] = _versions(document, f"pkg:pypi/{one.package}@")
+    for component in COMPONENTS:
+        versions[component.name] = _versions(document, f"pkg:pypi/{component.package}@")
     for field, seen in versions.items():
         if field in found and found[field] not in seen:
             return f"{field} is {found[field]} in the record, and {', '.join(sorted(seen)) or 'absent'} in it"
@@ -164,7 +164,11 @@ def _listed(value: Any) -> list[Mapping[str, Any]]:
 
 def _versions(document: Mapping[str, Any], reference: str) -> set[str]:
     components = _listed(document.get("components"))
-    return {str(one.get("version")) for one in components if str(one.get("bom-ref")).startswith(reference)}
+    return {
+        str(component.get("version"))
+        for component in components
+        if str(component.get("bom-ref")).startswith(reference)
+    }
 
 
 def _patch_urls(document: Mapping[str, Any]) -> Iterator[str]:

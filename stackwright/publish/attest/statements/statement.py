@@ -109,8 +109,8 @@ def open_envelope(content: bytes, place: str) -> Envelope:
     except (binascii.Error, ValueError) as error:
         raise AttestError("the envelope's payload is not base64", place=place) from error
     texts = (
-        {name: one[name] for name in ("keyid", "sig") if isinstance(one.get(name), str)}
-        for one in signatures if isinstance(one, dict)
+        {name: signature[name] for name in ("keyid", "sig") if isinstance(signature.get(name), str)}
+        for signature in signatures if isinstance(signature, dict)
     )  # fmt: skip
     kept = [{name: text for name, text in one.items() if text.isprintable()} for one in texts]
     read = {"payloadType": PAYLOAD, "payload": base64.b64encode(payload).decode(), "signatures": kept}

@@ -105,7 +105,7 @@ def _applied(record: Record) -> list[str]:
 # -- compared with the record ----------------------------------------------------------------------
 
 
-def told(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def statuses_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Id and status of each statement."""
     return tuple((str(dig(one, "vulnerability", "name")), str(dig(one, "status"))) for one in _said(document))
 

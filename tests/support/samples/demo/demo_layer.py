@@ -11,7 +11,7 @@ from stackwright.core.components.shared.wheel_rules import rule
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell, Stack, Tier
 from stackwright.core.render.sources import Sources
-from stackwright.core.rules.rule import About, Answer, Clash, Said
+from stackwright.core.rules.rule import About, Answer, Clash, Ruling
 
 RELEASE = "1.0"
 MODULE = '''"""Sums lists of numbers over ranks: each sends its own to rank 0, which answers with the sum."""
@@ -74,9 +74,9 @@ def _context(stack: Stack, sources: Sources) -> dict[str, bytes]:
 def _release(cell: Cell) -> Answer:
     version = cell.value("demo")
     if version is None:
-        return Said.SILENT
+        return Ruling.SILENT
     if version == RELEASE:
-        return Said.FITS
+        return Ruling.FITS
     return Clash(values=(("demo", version),), reason=f"its one release is {RELEASE}")
 
 

@@ -36,7 +36,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Sources:
     """``index`` is the address of the package index, ``mirror`` gives that of an os, or None.
 
     ``kept`` is a folder: what was read of a file is found again there by the file's hash.
