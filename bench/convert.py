@@ -211,7 +211,8 @@ class Bench:
     def by(self, way: Way, how: Compression, target: Path) -> None:
         convert.to_sif(
             self.image, target, docker=self.docker, runner=self.runner, apptainer=self.apptainer,
-            image_bytes=self.image_bytes, compression=how, ways=(way,),
+            image_bytes=self.image_bytes,
+            conversion=convert.Conversion(compression=how, ways=(way,)),
         )  # fmt: skip
 
     def run(self, way: str, how: Compression | None, make: Callable[[Path], None], target: Path) -> Run:

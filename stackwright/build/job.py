@@ -30,13 +30,14 @@ class Request:
     """What a command asks for its rows: which phases, ``jobs`` rows at a time, and how.
 
     ``gpu``: rows that ask for it are tested on the GPU while they are built. ``compression`` is that of the
-    SIF's file system.
+    SIF's file system, ``signer`` signs the file.
     """
 
     phases: tuple[Phase, ...]
     jobs: int = 1
     gpu: bool = False
     compression: Compression = DEFAULT
+    signer: Signer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

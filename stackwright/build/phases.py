@@ -14,7 +14,7 @@ from stackwright.build.gpu_test import try_on_gpu
 from stackwright.build.job import Job
 from stackwright.build.sif import convert, definition
 from stackwright.build.sif.convert import SIGNED_BY
-from stackwright.build.solve import Built, build
+from stackwright.build.solve import Built, Inputs, build
 from stackwright.core.checks.observed import found
 from stackwright.core.errors import DiskError, VerdictError
 from stackwright.core.facts import distributions
@@ -35,7 +35,7 @@ from stackwright.host.runner import Completed
 from stackwright.host.site import settings
 from stackwright.probe.outside.documents import Documents
 from stackwright.probe.outside.read import of_image, of_sif, row_of
-from stackwright.probe.run import Probed, Witness, agreement, gather, probe_image
+from stackwright.probe.run import Probed, RunFiles, Subject, Witness, agreement, gather, probe_image
 from stackwright.records import files as record
 
 BUILD_NEEDS = 25 * 10**9
@@ -100,18 +100,15 @@ def ensure_base(job: Job) -> Images:
 def _build(job: Job, current: Record) -> Record:
     images = ensure_base(job)
     with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
-        built = build(
-            job.row.recipe,
-            job.folder,
-            docker=job.docker,
-            runner=job.runner,
-            images=images,
+        inputs = Inputs(
+            images=images, proxies=job.site.proxies, labels=job.site.labels,
             secrets=settings.site_secrets(Path(private), job.site, distributions.known(job.row.stack.os)),
-            proxies=job.site.proxies,
-            labels=job.site.labels,
             options=(*_builder(job, images, Path(private)), *stage_cache.options(job.stages)),
+        )  # fmt: skip
+        built = build(
+            job.row.recipe, job.folder, inputs, docker=job.docker, runner=job.runner,
             on_event=lambda event: job.display.event(job.id, event),
-        )
+        )  # fmt: skip
     current = _with_image(job, replace(current, steps=recorded_steps(built)), images)
     return _tried_on_gpu(job, current) if wants_gpu(job) else current
 
@@ -197,18 +194,15 @@ def _probe_docker(job: Job, current: Record) -> Record:
         )  # fmt: skip
         return engine.run(job.docker, container, timeout=timeout)
 
-    probed = probe_image(
-        job.row.stack,
-        world=World.DOCKER,
-        execute=execute,
-        probes=job.project.root / "probes",
-        folder=job.facts(World.DOCKER),
-        image=image,
+    subject = Subject(
+        world=World.DOCKER, execute=execute, image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
         outside=partial(of_image, job.docker, job.reference, job.site, row_of(job.row, World.DOCKER)),
-        gpus=1 if gpu else 0,
-        not_run=not_run,
-    )
+    )  # fmt: skip
+    probed = probe_image(
+        job.row.stack, subject, probes=job.project.root / "probes", folder=job.facts(World.DOCKER),
+        not_run=not_run, gpus=1 if gpu else 0,
+    )  # fmt: skip
     idle = engine.Job(image=job.reference, entrypoint=("sleep",), argv=("infinity",), network=False)
     with engine.started(job.docker, idle) as container:
         witness = Witness(words=("--container", container), environment={"DOCKER_HOST": job.docker.host})
@@ -252,18 +246,11 @@ def _probe_file(
     ) -> Completed:
         return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout, gpu=gpu)
 
+    subject = Subject(world=World.SIF, execute=execute, labels=labels, scripts=scripts, outside=outside)
     probed = probe_image(
-        job.row.stack,
-        world=World.SIF,
-        execute=execute,
-        probes=job.project.root / "probes",
-        folder=job.facts(world),
-        labels=labels,
-        scripts=scripts,
-        outside=outside,
-        gpus=1 if gpu else 0,
-        not_run=not_run,
-    )
+        job.row.stack, subject, probes=job.project.root / "probes", folder=job.facts(world),
+        not_run=not_run, gpus=1 if gpu else 0,
+    )  # fmt: skip
     witness = convert.witness(apptainer, sif)
     return _judged(job, current, probed, world=world, not_run=not_run, witness=witness)
 
@@ -277,12 +264,13 @@ def _judged(
     not_run: Mapping[Tier, str],
     witness: Witness,
 ) -> Record:
-    check = agreement(
-        job.runner, job.row.stack, tests=job.project.root / "tests" / "images",
-        facts=job.facts(world), verdict=probed.verdict, not_run=not_run,
+    files = RunFiles(
+        tests=job.project.root / "tests" / "images", facts=job.facts(world),
         junit=record.path_of(current, job.project.records).with_suffix(f".{world}.xml"),
-        witness=witness,
     )  # fmt: skip
+    check = agreement(
+        job.runner, job.row.stack, files, verdict=probed.verdict, not_run=not_run, witness=witness
+    )
     verdict = Verdict(world=world, checks=(*probed.verdict.checks, check))
     current = replace(
         record.judged(current, verdict), found=found(job.row.stack, probed.facts) or current.found
@@ -325,9 +313,11 @@ def _sif(job: Job, current: Record) -> Record:
     target = job.folder / f"{job.id}.sif"
     made = convert.to_sif(
         job.reference, target, docker=job.docker, runner=job.runner, apptainer=job.apptainer(),
-        image_bytes=current.image.bytes if current.image else 0, signer=job.signer,
-        compression=job.compression, ledger=job.project.room,
-        say=lambda text: job.display.say(f"[{job.id}] {text}"),
+        image_bytes=current.image.bytes if current.image else 0,
+        conversion=convert.Conversion(
+            compression=job.compression, signer=job.signer, ledger=job.project.room,
+            say=lambda text: job.display.say(f"[{job.id}] {text}"),
+        ),
     )  # fmt: skip
     path = target.relative_to(job.project.out.parent)
     tools = {name: text for name, text in current.tools if name != SIGNED_BY}

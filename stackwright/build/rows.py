@@ -17,14 +17,12 @@ from rich.console import Console
 
 from stackwright.build import row as pipeline
 from stackwright.build.display import Display
-from stackwright.build.job import Job
+from stackwright.build.job import Job, Request
 from stackwright.core.errors import EngineError, StackwrightError
-from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Rejection
 from stackwright.core.model.site import Site
 from stackwright.engines import apptainer, docker
-from stackwright.engines.sif.sign import Signer
 from stackwright.host.defects import internal_error
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
@@ -57,28 +55,19 @@ class Session:
 
 
 def work_rows(
-    project: Project,
-    plan: Plan,
-    wanted: tuple[Phase, ...],
-    *,
-    site: Site,
-    runner: Runner,
-    console: Console,
-    jobs: int,
-    gpu: bool,
-    signer: Signer | None = None,
-    compression: Compression = DEFAULT,
+    project: Project, plan: Plan, request: Request, *, site: Site, runner: Runner, console: Console
 ) -> Session:
-    """Work on every row that can work. EngineError at once where no engine answers, if one is needed."""
-    display, stop = Display(console), threading.Event()
+    """Work on every row that can work. Raise EngineError at once if an engine is needed and none answers."""
+    display, stop, wanted = Display(console), threading.Event(), request.phases
     by_definition = Phase.DEFINITION in wanted
     engine = _engine(project, runner, display, needed=not by_definition)
     find = cache(lambda: apptainer.find(runner, engine, mirror=site.mirror))
 
     def job(row: Planned) -> Job:
         return Job(
-            project=project, row=row, engine=engine, site=site, runner=runner, display=display, gpu=gpu,
-            signer=signer, compression=compression, apptainer=find, stop=stop,
+            project=project, row=row, engine=engine, site=site, runner=runner, display=display,
+            gpu=request.gpu, signer=request.signer, compression=request.compression, apptainer=find,
+            stop=stop,
         )  # fmt: skip
 
     if by_definition:
@@ -86,7 +75,7 @@ def work_rows(
         with display.shown():
             return ended(project, plan, _one_by_one(plan, lambda row: pipeline.work(job(row), wanted)))
     assert engine is not None, "it is needed for images"
-    with display.shown(), ThreadPoolExecutor(max_workers=jobs) as pool:
+    with display.shown(), ThreadPoolExecutor(max_workers=request.jobs) as pool:
         futures = {row.stack.id: pool.submit(pipeline.work, job(row), wanted) for row in plan.rows}
         try:
             failed = {row: error for row, future in futures.items() if (error := _error(future.result))}

@@ -29,52 +29,54 @@ class Built:
     log: Path
 
 
-def build(
-    recipe: Recipe,
-    folder: Path,
-    *,
-    docker: Docker,
-    runner: Runner,
-    images: Images,
-    secrets: Sequence[Secret],
-    proxies: Sequence[tuple[str, str]] = (),
-    options: Sequence[str] = (),
-    labels: Sequence[tuple[str, str]] = (),
-    stage: tuple[str, str] | None = None,
-    on_event: Callable[[Event], None],
-) -> Built:
-    """Solve the recipe. BuildError names the step, its last lines and, where it is known, the cause.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a build gets besides its recipe.
 
     ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
     cache's keys; their values are in the environment and not on a command line. ``options``: which builder.
     ``labels`` are the site's, in addition to those of the recipe and of its key.
+    """
+
+    images: Images
+    secrets: Sequence[Secret] = ()
+    proxies: Sequence[tuple[str, str]] = ()
+    labels: Sequence[tuple[str, str]] = ()
+    options: Sequence[str] = ()
+
+    def arguments(self) -> Iterator[str]:
+        for image in self.images:
+            yield from ("--build-arg", "=".join(image))
+        for secret in self.secrets:
+            yield from ("--secret", secret.argument)
+        for name, _ in self.proxies:
+            yield from ("--build-arg", name)
+        yield from ("--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}")
+
+
+def build(
+    recipe: Recipe, folder: Path, inputs: Inputs, *, docker: Docker, runner: Runner,
+    on_event: Callable[[Event], None], stage: tuple[str, str] | None = None,
+) -> Built:  # fmt: skip
+    """Solve the recipe. Raise BuildError with the step, its last lines and, where it is known, the cause.
+
     ``stage`` is one to end with instead of the row's image, and the reference to push it as with its cache.
     """
     context = folder / "context"
     write(recipe, context)
     target, name = stage or ("final", reference(recipe))
-    added = (word for pair in (*of_recipe(recipe), *labels) for word in ("--label", "=".join(pair)))
+    added = (word for pair in (*of_recipe(recipe), *inputs.labels) for word in ("--label", "=".join(pair)))
     kind = ("--cache-to", "type=inline", "--push") if stage else (*added, *docker.mark_words(name))
     argv = docker.build(
-        "--progress=rawjson", "--provenance=false", *options, *kind,
-        *_given(images, secrets, proxies),
+        "--progress=rawjson", "--provenance=false", *inputs.options, *kind,
+        *inputs.arguments(),
         "--target", target, "--tag", name, context,
     )  # fmt: skip
     progress = _solve(
-        recipe.id, argv, folder / "build.log", runner=runner, proxies=proxies, on_event=on_event
+        recipe.id, argv, folder / "build.log", runner=runner, proxies=inputs.proxies, on_event=on_event
     )
     steps = own_steps(progress.steps, dict(recipe.files))
     return Built(reference=name, steps=steps, log=folder / "build.log")
-
-
-def _given(images: Images, secrets: Sequence[Secret], proxies: Sequence[tuple[str, str]]) -> Iterator[str]:
-    for image in images:
-        yield from ("--build-arg", "=".join(image))
-    for secret in secrets:
-        yield from ("--secret", secret.argument)
-    for name, _ in proxies:
-        yield from ("--build-arg", name)
-    yield from ("--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}")
 
 
 def _solve(

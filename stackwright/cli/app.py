@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,41 +183,62 @@ def _refused(rows: Sequence[Rejection]) -> str:
     return f"{len(rows)} of the selected rows cannot work: {shown}"
 
 
-def work(
-    app: App, rows: Words, where: Words, *, phases: Words, jobs: int, gpu: bool, form: str,
-    origin: str = "image", sign: Path | None = None, compression: str = DEFAULT.name,
-    cluster: str | None = None, image: str | None = None,
-) -> None:  # fmt: skip
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsCommand:
+    """A command line that works on rows, as it was typed. ``phases`` empty: all that make an image."""
+
+    phases: Words
+    jobs: int
+    gpu: bool
+    form: str
+    origin: str = "image"
+    sign: Path | None = None
+    compression: str = DEFAULT.name
+    cluster: str | None = None
+    image: str | None = None
+
+    def check(self) -> None:
+        """Raise UsageError where options exclude each other."""
+        if self.cluster is not None and (self.sign or self.origin == "def"):
+            hint = "sign when it is done"
+            raise UsageError("--cluster goes with neither --sign nor --from def", hint=hint)
+        if self.origin == "def":
+            _refuse_what_definitions_cannot(self.jobs, self.gpu)
+
+    def request(self, app: App) -> Request:
+        from stackwright.build.job import Request
+        from stackwright.core.model.record import DEFINITION_PHASES, IMAGE_PHASES, Phase
+        from stackwright.engines.sif import sign as signing
+
+        of_image = tuple(Phase(name) for name in self.phases) or IMAGE_PHASES
+        return Request(
+            phases=DEFINITION_PHASES if self.origin == "def" else of_image, jobs=self.jobs, gpu=self.gpu,
+            compression=chosen(self.compression),
+            signer=signing.signer(_key(app, self.sign), app.runner) if self.sign else None,
+        )  # fmt: skip
+
+
+def work(app: App, rows: Words, where: Words, command: RowsCommand) -> None:
     """Work on rows through some phases; the summary is printed in any case."""
     from stackwright.build import rows as session
-    from stackwright.build.job import Request
-    from stackwright.core.model.record import DEFINITION_PHASES, IMAGE_PHASES, Phase
-    from stackwright.engines.sif import sign as signing
 
-    if cluster is not None and (sign or origin == "def"):
-        raise UsageError("--cluster goes with neither --sign nor --from def", hint="sign when it is done")
-    how = chosen(compression)
-    if origin == "def":
-        _refuse_what_definitions_cannot(jobs, gpu)
-    planned = app.plan(rows, where, default=not phases)
+    command.check()
+    chosen(command.compression)
+    planned = app.plan(rows, where, default=not command.phases)
     app.warn(planned)
-    if image is not None:
-        _probe_derived(app, planned, image, form)
+    if command.image is not None:
+        _probe_derived(app, planned, command.image, command.form)
         return
-    signer = signing.signer(_key(app, sign), app.runner) if sign else None
-    of_image = tuple(Phase(name) for name in phases) or IMAGE_PHASES
-    wanted = DEFINITION_PHASES if origin == "def" else of_image
-    if cluster is not None:
-        request = Request(phases=wanted, jobs=jobs, gpu=gpu, compression=how)
-        done = _on_nodes(app, planned, request, cluster)
+    request = command.request(app)
+    if command.cluster is not None:
+        done = _on_nodes(app, planned, request, command.cluster)
     else:
         done = session.work_rows(
-            app.project, planned, wanted, site=app.site, runner=app.runner, console=app.console, jobs=jobs,
-            gpu=gpu, signer=signer, compression=how,
-        )  # fmt: skip
-    if origin == "def":
-        _print_definitions(app, planned, done, form)
-    elif form == "json":
+            app.project, planned, request, site=app.site, runner=app.runner, console=app.console
+        )
+    if command.origin == "def":
+        _print_definitions(app, planned, done, command.form)
+    elif command.form == "json":
         print_json(session.document(done))
         app.tell(planned)
     else:

@@ -16,6 +16,7 @@ from stackwright.cli.app import (
     PATH,
     ROOT,
     App,
+    RowsCommand,
     Words,
     allow_option,
     compression_option,
@@ -229,7 +230,7 @@ def working(
         @json_option
         @click.pass_obj
         def run(app: App, /, rows: Words, where: Words, **options: Any) -> None:
-            work(app, rows, where, phases=phases, **options)
+            work(app, rows, where, RowsCommand(phases=phases, **options))
 
         run.__doc__ = command.__doc__
         return cli.command(name, epilog=example(*examples), help=command.__doc__)(run)

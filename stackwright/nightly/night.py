@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from stackwright.build import rows as session
+from stackwright.build.job import Request
 from stackwright.core.errors import LockError, RecordError, StackwrightError
 from stackwright.core.model.night import Margins, Morning, Pushed, State
 from stackwright.core.model.record import Phase
@@ -267,8 +268,9 @@ def _build(night: Night, todo: tuple[Planned, ...]) -> dict[str, StackwrightErro
         replace_file(path, row.stack.lock.text.encode())
     try:
         done = session.work_rows(
-            night.project, Plan(rows=todo, rejections=()), night.order.phases, site=night.order.site(),
-            runner=night.runner, console=night.console, jobs=night.order.jobs, gpu=night.order.gpu,
+            night.project, Plan(rows=todo, rejections=()),
+            Request(phases=night.order.phases, jobs=night.order.jobs, gpu=night.order.gpu),
+            site=night.order.site(), runner=night.runner, console=night.console,
         )  # fmt: skip
     except StackwrightError as error:  # no engine: the morning says so of every row that needed one
         return {row.stack.id: error for row in todo}

@@ -56,49 +56,42 @@ class Probed:
     verdict: Verdict
 
 
-def probe_image(
-    stack: Stack,
-    *,
-    world: str,
-    execute: Execute,
-    probes: Path,
-    folder: Path,
-    image: Mapping[str, Any] | None = None,
-    history: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
-    scripts: Mapping[str, Any] | None = None,
-    outside: Callable[[], Documents] | None = None,
-    gpus: int = 0,
-    not_run: Mapping[Tier, str],
-) -> Probed:
-    """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """An image to probe: how a program starts in it, and what describes it from outside.
 
     Docker: ``image`` is the engine's inspect document, ``history`` the instructions that made the image. SIF:
     ``labels`` are those of the file, ``scripts`` what it runs at its start (``convert.scripts``). ``outside``
-    reads the files from outside while the probes run; where it cannot, the image's own Python is asked.
-    ``gpus`` is how many the container is given; with none the caller says in ``not_run`` why the GPU tier
-    did not run. Facts hold no credential: it is named, and gone.
+    reads the files from outside while the probes run; where it cannot, the image's own Python reads them.
+    """
+
+    world: str
+    execute: Execute
+    image: Mapping[str, Any] | None = None
+    history: Sequence[str] | None = None
+    labels: Mapping[str, str] | None = None
+    scripts: Mapping[str, Any] | None = None
+    outside: Callable[[], Documents] | None = None
+
+    def description(self) -> dict[str, Any]:
+        """Return the documents about the image that no probe writes; None where it has none."""
+        history = None if self.history is None else {"lines": list(self.history)}
+        return {"image": self.image, "history": history, "labels": self.labels, "scripts": self.scripts}
+
+
+def probe_image(
+    stack: Stack, subject: Subject, *, probes: Path, folder: Path, not_run: Mapping[Tier, str], gpus: int = 0
+) -> Probed:
+    """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
+
+    ``gpus`` is how many the container gets; with none the caller says in ``not_run`` why the GPU tier did
+    not run. Facts contain no credential: it is named, and removed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        fresh.chmod(0o777)  # the image's user is not ours
-        run = partial(_run, execute, probes, fresh)
-        with ThreadPoolExecutor(1) as reader:
-            reading = reader.submit(outside) if outside else None
-            errors = run(None, words(stack, gpus, not_run))
-            read = reading.result() if reading else None
-        if read is None or read.files is None:  # as root, because keys are what others may not read
-            errors = (*run("0", ("files",)), *errors)
-        told = None if history is None else {"lines": list(history)}
-        of_image = {"image": image, "history": told, "labels": labels, "scripts": scripts}
-        found = _credentials(of_image, _read(fresh / "system.json"))
-        documents = {**of_image, "credentials": found}
-        if read is not None:
-            documents |= {"ledger": read.ledger, "files": read.files, "layers": read.layers}
-        for name, document in documents.items():
-            if document is not None:
-                (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+        fresh.chmod(0o777)  # the image has users of its own
+        errors = _probe_into(fresh, subject, probes, words(stack, gpus, not_run))
         _redact(fresh)
         facts = gather(fresh)
         if errors:
@@ -107,7 +100,27 @@ def probe_image(
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return Probed(facts=facts, verdict=verify(stack, facts, world, not_run))
+    return Probed(facts=facts, verdict=verify(stack, facts, subject.world, not_run))
+
+
+def _probe_into(fresh: Path, subject: Subject, probes: Path, asked: Sequence[str]) -> tuple[str, ...]:
+    """Write all facts of the image, and return what went wrong."""
+    run = partial(_run, subject.execute, probes, fresh)
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(subject.outside) if subject.outside else None
+        errors = run(None, asked)
+        read = reading.result() if reading else None
+    if read is None or read.files is None:  # as root, because other users may not read keys
+        errors = (*run("0", ("files",)), *errors)
+    description = subject.description()
+    found = _credentials(description, _read(fresh / "system.json"))
+    documents = {**description, "credentials": found}
+    if read is not None:
+        documents |= {"ledger": read.ledger, "files": read.files, "layers": read.layers}
+    for name, document in documents.items():
+        if document is not None:
+            (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+    return errors
 
 
 def _credentials(of_image: Mapping[str, Any], system: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,51 +211,43 @@ class Witness:
     environment: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """The files of a run of image tests: the ``tests``, the ``facts`` that they read, their results."""
+
+    tests: Path
+    facts: Path
+    junit: Path
+
+
 def run_image_tests(
-    runner: Runner,
-    stack: Stack,
-    *,
-    tests: Path,
-    facts: Path,
-    world: str,
-    junit: Path,
-    not_run: Mapping[Tier, str],
+    runner: Runner, stack: Stack, run: RunFiles, *, world: str, not_run: Mapping[Tier, str],
     witness: Witness | None = None,
-) -> ImageTests:
+) -> ImageTests:  # fmt: skip
     """Run tests/images over a folder of facts and, where there is one, against the image itself."""
     with tempfile.TemporaryDirectory(prefix="stackwright-tests-") as folder:
         row, reasons = Path(folder) / "stack.json", Path(folder) / "not-run.json"
         row.write_bytes(STACK.dump_json(stack))
         reasons.write_text(json.dumps({str(tier): reason for tier, reason in not_run.items()}))
         argv: list[str | Path] = [
-            sys.executable, "-m", "pytest", tests, "-q", "-p", "no:cacheprovider", "--junitxml", junit,
-            "-o", "junit_family=xunit1", # the family that has properties
-            "--row-json", row, "--facts", facts, "--world", world, "--not-run", reasons,
+            sys.executable, "-m", "pytest", run.tests, "-q", "-p", "no:cacheprovider",
+            "--junitxml", run.junit, "-o", "junit_family=xunit1", # the family that has properties
+            "--row-json", row, "--facts", run.facts, "--world", world, "--not-run", reasons,
             *(witness.words if witness else ()),
         ]  # fmt: skip
         done = runner(argv, env=witness.environment if witness else None, timeout=TIMEOUT)
-    return ImageTests(junit=junit, passed=done.ok, output=done.stdout + done.stderr)
+    return ImageTests(junit=run.junit, passed=done.ok, output=done.stdout + done.stderr)
 
 
 def agreement(
-    runner: Runner,
-    stack: Stack,
-    *,
-    tests: Path,
-    facts: Path,
-    verdict: Verdict,
-    junit: Path,
-    not_run: Mapping[Tier, str],
+    runner: Runner, stack: Stack, run: RunFiles, *, verdict: Verdict, not_run: Mapping[Tier, str],
     witness: Witness,
-) -> Check:
-    """The image tests as one more check of an image, because they look by other means."""
-    junit.unlink(missing_ok=True)  # an older one is of another run
-    done = run_image_tests(
-        runner, stack, tests=tests, facts=facts, world=verdict.world, junit=junit, not_run=not_run,
-        witness=witness,
-    )  # fmt: skip
-    said = (done.output.strip().splitlines() or ["they said nothing"])[-1]
-    if not junit.is_file():
-        return agreed.judged((), verdict, said)
-    agreed.clean(junit)
-    return agreed.judged(agreed.cases(junit), verdict, said)
+) -> Check:  # fmt: skip
+    """Return the image tests as one more check of an image: they look by other means."""
+    run.junit.unlink(missing_ok=True)  # an older one is of another run
+    done = run_image_tests(runner, stack, run, world=verdict.world, not_run=not_run, witness=witness)
+    last = (done.output.strip().splitlines() or ["they said nothing"])[-1]
+    if not run.junit.is_file():
+        return agreed.judged((), verdict, last)
+    agreed.clean(run.junit)
+    return agreed.judged(agreed.cases(run.junit), verdict, last)

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from stackwright.build.solve import Built, build
+from stackwright.build.solve import Built, Inputs, build
 from stackwright.core.errors import BuildError
 from stackwright.core.model.row import Recipe
 from stackwright.core.model.site import Secret
@@ -47,8 +47,9 @@ def solve(docker: Docker, runner: Runner, tiny: str, tmp_path: Path) -> Solve:
         made = recipe(dockerfile, salt)
         seen = events if events is not None else []
         return build(
-            made, tmp_path / "out", docker=docker, runner=runner, images=(("BASE_IMAGE", tiny),),
-            secrets=secrets, proxies=proxies, on_event=seen.append,
+            made, tmp_path / "out",
+            Inputs(images=(("BASE_IMAGE", tiny),), secrets=secrets, proxies=proxies),
+            docker=docker, runner=runner, on_event=seen.append,
         )  # fmt: skip
 
     return run

@@ -15,7 +15,7 @@ import work_on_row
 from own_engine import TINY, OwnEngine, StartEngine
 
 from stackwright.build import row
-from stackwright.build.solve import build
+from stackwright.build.solve import Inputs, build
 from stackwright.core.errors import EngineError
 from stackwright.core.model.record import Phase
 from stackwright.core.model.row import Recipe
@@ -90,8 +90,9 @@ def test_a_row_is_built_there_and_is_in_the_engine_here(
     engine.remove(own.docker, TINY)
     recipe = Recipe(id="built-elsewhere", key=KEY, files=(("Dockerfile", RECIPE),))
     built = build(
-        recipe, tmp_path / "row", docker=docker, runner=runner, images=images, secrets=(),
-        options=(*builders.options("farm", "", recipe.id), *handed), on_event=lambda event: None,
+        recipe, tmp_path / "row",
+        Inputs(images=images, options=(*builders.options("farm", "", recipe.id), *handed)),
+        docker=docker, runner=runner, on_event=lambda event: None,
     )  # fmt: skip
     try:
         job = engine.Job(image=built.reference, argv=("cat", "/made"), network=False)

@@ -13,7 +13,7 @@ from command import call
 from own_engine import TINY, OwnEngine, own_engine
 
 from stackwright.build import clean
-from stackwright.build.solve import build
+from stackwright.build.solve import Inputs, build
 from stackwright.core.model import labels
 from stackwright.core.model.record import Image
 from stackwright.core.model.row import Recipe
@@ -64,8 +64,8 @@ class Checkout:
         recipe = Recipe(id=row, key=key, files=(("Dockerfile", text.encode()),))
         self.project.note(recipe)
         done = build(
-            recipe, self.project.folder(recipe), docker=self.docker, runner=Runner(), images=(), secrets=(),
-            options=("--network=none",), on_event=lambda event: None,
+            recipe, self.project.folder(recipe), Inputs(images=(), options=("--network=none",)),
+            docker=self.docker, runner=Runner(), on_event=lambda event: None,
         )  # fmt: skip
         found = engine.inspect(self.docker, done.reference)
         assert found is not None

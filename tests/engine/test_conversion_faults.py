@@ -62,8 +62,9 @@ def to_sif(
     ways: tuple[Way, ...] = tuple(Way),
 ) -> convert.Made:  # fmt: skip
     return convert.to_sif(
-        image, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=SIZE, ways=ways
-    )
+        image, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=SIZE,
+        conversion=convert.Conversion(ways=ways),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_several_at_once_do_not_exceed_the_disk(
     def row(number: int) -> convert.Made:
         return convert.to_sif(
             image, disk / f"row{number}" / "x.sif", docker=docker, runner=runner, apptainer=apptainer,
-            image_bytes=SIZE, ledger=disk / "room", say=said.append,
+            image_bytes=SIZE, conversion=convert.Conversion(ledger=disk / "room", say=said.append),
         )  # fmt: skip
 
     try:
@@ -200,7 +201,8 @@ runner = Runner()
 engine = docker.find(runner)
 print("begin", flush=True)
 convert.to_sif(sys.argv[1], Path(sys.argv[2]), docker=engine, runner=runner, image_bytes=1,
-               apptainer=apptainer.find(runner, engine), ways=(Way[sys.argv[3]],))
+               apptainer=apptainer.find(runner, engine),
+               conversion=convert.Conversion(ways=(Way[sys.argv[3]],)))
 """
 
 

@@ -44,8 +44,8 @@ def test_it_opens_has_the_labels_and_runs(
 ) -> None:
     target, said = tmp_path / "x.sif", list[str]()
     made = convert.to_sif(
-        labelled, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7, ways=(way,),
-        say=said.append,
+        labelled, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7,
+        conversion=convert.Conversion(ways=(way,), say=said.append),
     )  # fmt: skip
     assert made.way is way
     assert target.stat().st_size == made.bytes
@@ -62,19 +62,19 @@ def combinations() -> Iterator[Any]:
     codes = (("zstd:1", 6), ("zstd:19", 6), ("gzip:1", 1), ("lz4", 5), ("none", None))
     for (at, way), (number, (name, code)) in product(enumerate(Way), enumerate(codes)):
         marks = () if at == number % len(Way) else pytest.mark.nightly
-        yield pytest.param(name, code, way, marks=marks, id=f"{way.name.lower()}-{name}")
+        yield pytest.param((name, code), way, marks=marks, id=f"{way.name.lower()}-{name}")
 
 
-@pytest.mark.parametrize(("name", "code", "way"), combinations())
+@pytest.mark.parametrize(("compressor", "way"), combinations())
 def test_the_compression_is_the_one_that_was_asked_for(
-    name: str, code: int | None, way: Way, labelled: str, tmp_path: Path, runner: Runner, docker: Docker,
-    apptainer: Apptainer,
+    compressor: tuple[str, int | None], way: Way, labelled: str, tmp_path: Path, runner: Runner,
+    docker: Docker, apptainer: Apptainer,
 ) -> None:  # fmt: skip
     """By the file system's own head: kind of compressor, and whether data is compressed (squashfs_fs.h)."""
-    target = tmp_path / "x.sif"
+    target, (name, code) = tmp_path / "x.sif", compressor
     convert.to_sif(
-        labelled, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7, ways=(way,),
-        compression=compression(name),
+        labelled, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7,
+        conversion=convert.Conversion(ways=(way,), compression=compression(name)),
     )  # fmt: skip
     with target.open("rb") as file:
         file.seek(layout.root_offset(target))

@@ -37,7 +37,8 @@ runner = Runner()
 engine = docker.find(runner)
 ways = (Way[sys.argv[3]],) if len(sys.argv) > 3 else tuple(Way)
 made = convert.to_sif(sys.argv[1], Path(sys.argv[2]), docker=engine, runner=runner, image_bytes=10**7,
-                      apptainer=apptainer.find(runner, engine), ways=ways)
+                      apptainer=apptainer.find(runner, engine),
+                      conversion=convert.Conversion(ways=ways))
 print(made.way.name)
 """
 

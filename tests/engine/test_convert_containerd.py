@@ -66,8 +66,8 @@ def test_the_same_file_by_every_way_and_no_more_disk_than_is_stated(
     for way in OPEN:
         target, said = tmp_path / way.name / "x.sif", list[str]()
         made = convert.to_sif(
-            MADE, target, docker=own, runner=runner, apptainer=program, image_bytes=size, ways=(way,),
-            compression=none, say=said.append,
+            MADE, target, docker=own, runner=runner, apptainer=program, image_bytes=size,
+            conversion=convert.Conversion(ways=(way,), compression=none, say=said.append),
         )  # fmt: skip
         assert made.bytes <= convert.needed(way, size, none)
         of[way] = contents.of_sif(own, target)

@@ -18,9 +18,10 @@ import pytest
 from rich.console import Console
 
 from stackwright.build import rows as session
+from stackwright.build.job import Request
 from stackwright.build.sif import convert, definition
 from stackwright.build.sif.convert import Made, finish
-from stackwright.build.sif.from_definition import base_arguments, built, lay_out
+from stackwright.build.sif.from_definition import Builder, Disk, base_arguments, built, lay_out
 from stackwright.core.components.horovod.build import SCRIPT
 from stackwright.core.errors import BuildError, DiskError
 from stackwright.core.model.labels import PROVIDER
@@ -73,9 +74,8 @@ def build(runner: Runner, docker: Docker, apptainer: Apptainer, site: Site) -> B
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dockerfile, "_packages", lambda *_: cut_down.PACKAGES)
             recipe = render_definition(row, sources)
-        with built(
-            row, recipe, target, apptainer=apptainer, runner=runner, docker=docker, site=site, needs=10**9,
-        ) as unproven:  # fmt: skip
+        builder = Builder(apptainer=apptainer, runner=runner, docker=docker, site=site)
+        with built(row, recipe, target, builder, Disk(needs=10**9)) as unproven:
             return finish(unproven, target, apptainer=apptainer, wanted=dict(dockerfile.labels(row)))
 
     return run
@@ -175,8 +175,8 @@ def test_a_file_that_failed_its_probes_does_not_get_its_name(
     folder.mkdir(parents=True)
     (folder / "cut-down.def.sif").write_text("the one of yesterday")
     done = session.work_rows(
-        project, Plan(rows=(row,), rejections=()), DEFINITION_PHASES, site=host.site(runner), runner=runner,
-        console=Console(file=io.StringIO()), jobs=1, gpu=False,
+        project, Plan(rows=(row,), rejections=()), Request(phases=DEFINITION_PHASES), site=host.site(runner),
+        runner=runner, console=Console(file=io.StringIO()),
     )  # fmt: skip
     (one,), (error,) = done.definitions, done.errors
     assert error.exit_code == 8
@@ -278,10 +278,12 @@ def test_too_little_disk_is_said_before_anything_is_done(
     runner: Runner, docker: Docker, apptainer: Apptainer, tmp_path: Path
 ) -> None:
     row = cut_down.row()
-    with pytest.raises(DiskError, match="building from a definition file needs"), built(
-        row, render_definition(row, cut_down.SMALL), tmp_path / "x.sif", apptainer=apptainer,
-        runner=runner, docker=docker, site=host.site(runner), needs=10**18,
-    ):  # fmt: skip
+    recipe = render_definition(row, cut_down.SMALL)
+    builder = Builder(apptainer=apptainer, runner=runner, docker=docker, site=host.site(runner))
+    with (
+        pytest.raises(DiskError, match="building from a definition file needs"),
+        built(row, recipe, tmp_path / "x.sif", builder, Disk(needs=10**18)),
+    ):
         raise AssertionError("there is no such disk")
     assert list(tmp_path.iterdir()) == []
 
@@ -295,10 +297,12 @@ def test_post_ends_at_its_first_fault(
     head, _, rest = recipe.text("cut-down.def").partition("%files\n")
     (post,) = set(re.findall(r"^%post.*\n", rest, re.MULTILINE))
     files = {**dict(recipe.files), "cut-down.def": f"{head}{post}    {fault}\n    echo reached\n".encode()}
-    with pytest.raises(BuildError) as caught, built(
-        row, replace(recipe, files=tuple(files.items())), tmp_path / "x.sif", apptainer=apptainer,
-        runner=runner, docker=docker, site=host.site(runner), needs=10**9,
-    ):  # fmt: skip
+    broken = replace(recipe, files=tuple(files.items()))
+    builder = Builder(apptainer=apptainer, runner=runner, docker=docker, site=host.site(runner))
+    with (
+        pytest.raises(BuildError) as caught,
+        built(row, broken, tmp_path / "x.sif", builder, Disk(needs=10**9)),
+    ):
         raise AssertionError("it was built")
     assert "reached" not in (tmp_path / "x.log").read_text()
     assert caught.value.failure and caught.value.failure.tail

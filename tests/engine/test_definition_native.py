@@ -43,7 +43,7 @@ import cut_down
 from stackwright.core.errors import EngineError
 from stackwright.core.render import definition, dockerfile as render
 from stackwright.build.sif.convert import finish
-from stackwright.build.sif.from_definition import built
+from stackwright.build.sif.from_definition import Builder, Disk, built
 from stackwright.engines import apptainer, docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
@@ -58,10 +58,9 @@ program = apptainer.find(runner, None, mirror=site.mirror)
 assert program.native, program
 render._packages = lambda *_: cut_down.PACKAGES
 row, target = cut_down.row(), Path("/out/x.def.sif")
-with built(
-    row, definition.render_definition(row, cut_down.SMALL), target, apptainer=program,
-    runner=runner, docker=None, site=site, needs=10**9,
-) as sif:
+builder = Builder(apptainer=program, runner=runner, docker=None, site=site)
+recipe = definition.render_definition(row, cut_down.SMALL)
+with built(row, recipe, target, builder, Disk(needs=10**9)) as sif:
     finish(sif, target, apptainer=program, wanted=dict(render.labels(row)))
 """
 

@@ -30,6 +30,7 @@ from pathlib import Path
 import work_on_row
 from rich.console import Console
 from stackwright.build import rows as session
+from stackwright.build.job import Request
 from stackwright.core.model.compression import compression
 from stackwright.host.project import Plan
 from stackwright.records.files import Phase
@@ -37,9 +38,9 @@ job = work_on_row.job(Path(sys.argv[1]), sys.argv[2])
 waiting = replace(job.row, stack=replace(job.row.stack, id="never-begun"))
 plan = Plan(rows=(job.row, waiting), rejections=())
 session.work_rows(
-    job.project, plan, (Phase.BASE, Phase.BUILD, Phase.SIF, Phase.PROBE_SIF),
-    site=job.site, runner=job.runner, console=Console(stderr=True), jobs=1, gpu=False,
-    compression=compression("zstd:22"),
+    job.project, plan,
+    Request(phases=(Phase.BASE, Phase.BUILD, Phase.SIF, Phase.PROBE_SIF), compression=compression("zstd:22")),
+    site=job.site, runner=job.runner, console=Console(stderr=True),
 )
 """
 

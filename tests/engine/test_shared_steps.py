@@ -16,7 +16,7 @@ from rich.console import Console
 
 from stackwright.build.display import Display
 from stackwright.build.phases import recorded_steps
-from stackwright.build.solve import build
+from stackwright.build.solve import Inputs, build
 from stackwright.core.model.record import Record
 from stackwright.core.model.row import Recipe
 from stackwright.core.render.dockerfile import reference
@@ -56,8 +56,7 @@ def solve(
 ) -> Record:
     shown = display or Display(Console(file=io.StringIO()))
     done = build(
-        made, folder / made.key, docker=docker, runner=runner, images=(("BASE_IMAGE", TINY),),
-        secrets=(),
+        made, folder / made.key, Inputs(images=(("BASE_IMAGE", TINY),)), docker=docker, runner=runner,
         on_event=lambda event: shown.event(made.id, event),
     )  # fmt: skip
     return replace(built(row=made.id), steps=recorded_steps(done))

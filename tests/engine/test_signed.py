@@ -60,7 +60,13 @@ def signed(
     target = folder / "x.sif"
     try:
         made = convert.to_sif(
-            name, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**7, signer=ours
+            name,
+            target,
+            docker=docker,
+            runner=runner,
+            apptainer=apptainer,
+            image_bytes=10**7,
+            conversion=convert.Conversion(signer=ours),
         )
     finally:
         engine.remove(docker, name)

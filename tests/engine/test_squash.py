@@ -148,8 +148,7 @@ def convert_by(
         runner=runner,
         apptainer=program,
         image_bytes=size,
-        ways=(way,),
-        **options,
+        conversion=convert.Conversion(ways=(way,), **options),
     )
     assert made.way is way
     assert [path.name for path in target.parent.iterdir()] == [target.name]
@@ -262,7 +261,7 @@ def test_an_engine_that_refuses_to_mount_images_is_asked_for_another_way(
     monkeypatch.setattr(squashfs, "ImageMount", lambda **_: engine.ImageMount(image="", target="/image"))
     made = convert.to_sif(
         image, tmp_path / "x.sif", docker=docker, runner=runner, apptainer=program, image_bytes=10**7,
-        say=said.append,
+        conversion=convert.Conversion(say=said.append),
     )  # fmt: skip
     assert made.way is Way.LAYERS
     assert any("is not possible here; trying the next method" in line for line in said)

@@ -40,10 +40,9 @@ class Recorder(Runner):
 def build(runner: Recorder, target: Path, site: Site = NOWHERE, **values: Any) -> None:
     row = stack(**values)
     native = Apptainer(program=Path("/usr/bin/apptainer"), version="1.4.5", native=True, runner=runner)
-    with from_definition.built(
-        row, render_definition(row, SOURCES), target, apptainer=native, runner=runner, docker=None,
-        site=site, needs=1,
-    ):  # fmt: skip
+    builder = from_definition.Builder(apptainer=native, runner=runner, docker=None, site=site)
+    disk = from_definition.Disk(needs=1)
+    with from_definition.built(row, render_definition(row, SOURCES), target, builder, disk):
         raise AssertionError("nothing was built")
 
 

@@ -18,7 +18,7 @@ from stackwright.core.model.row import Outcome, Tier
 from stackwright.engines.docker import Mount
 from stackwright.host.runner import Completed
 from stackwright.probe.outside.documents import Documents
-from stackwright.probe.run import FACTS_LIMIT, STACK, gather, probe_image
+from stackwright.probe.run import FACTS_LIMIT, STACK, Subject, gather, probe_image
 
 ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}
@@ -58,10 +58,10 @@ def probe(
     image = docker_facts(ROW)["image"]
     facts = docker_facts(ROW)
     outside = Documents(ledger=facts["ledger"], files=files, layers=facts["layers"])
-    probed = probe_image(
-        ROW, world="docker", execute=container, probes=Path("probes"), folder=folder, image=image,
-        gpus=gpus, history=["RUN true"], not_run=NO_GPU, outside=lambda: outside,
-    )  # fmt: skip
+    subject = Subject(
+        world="docker", execute=container, image=image, history=["RUN true"], outside=lambda: outside
+    )
+    probed = probe_image(ROW, subject, probes=Path("probes"), folder=folder, not_run=NO_GPU, gpus=gpus)
     failed = {check.id: check.detail for check in probed.verdict.failed}
     return {tier: probed.verdict.tier(tier) for tier in Tier}, failed
 

@@ -23,7 +23,7 @@ from stackwright.core.render import configuration
 from stackwright.engines.docker import Mount
 from stackwright.host.runner import Completed
 from stackwright.probe.outside.documents import Documents
-from stackwright.probe.run import probe_image
+from stackwright.probe.run import Subject, probe_image
 from stackwright.records import files as record
 from stackwright.records.report.page import page
 
@@ -231,12 +231,13 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
             (folder / f"collective-{run.replace('/', '-')}.json").write_text(json.dumps(document))
         return Completed(argv=tuple(argv), returncode=0, stdout="", stderr="")
 
-    probed = probe_image(
-        ROW, world="docker", execute=execute, probes=Path("probes"), folder=tmp_path / "facts", image=image,
+    subject = Subject(
+        world="docker", execute=execute, image=image,
         history=[f"ENV DB_PASSWORD={SECRET}", f"RUN |1 TOKEN={SECRET} /bin/sh -c true"],
-        not_run={Tier.GPU: "no device"},
         outside=lambda: Documents(ledger=facts["ledger"], layers=facts["layers"]),
     )  # fmt: skip
+    no_gpu = {Tier.GPU: "no device"}
+    probed = probe_image(ROW, subject, probes=Path("probes"), folder=tmp_path / "facts", not_run=no_gpu)
     return probed, tmp_path / "facts"
 
 

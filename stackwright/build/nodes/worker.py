@@ -23,7 +23,7 @@ from stackwright.build import row as pipeline
 from stackwright.build.display import Display
 from stackwright.build.job import Job
 from stackwright.build.phases import ensure_base
-from stackwright.build.solve import build
+from stackwright.build.solve import Inputs, build
 from stackwright.core.errors import NodesError, StackwrightError
 from stackwright.core.facts import distributions
 from stackwright.core.model.compression import Compression
@@ -138,12 +138,13 @@ def share(shared: Shared, task: Task, piece: Piece) -> str:
         if cache.has(job.docker, target):
             return target
         with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
-            build(
-                cut(job.row.recipe, piece.end), folder,
-                docker=job.docker, runner=job.runner, images=images,
+            inputs = Inputs(
+                images=images, proxies=job.site.proxies, options=cache.options(task.stages),
                 secrets=settings.site_secrets(Path(private), job.site, distributions.known(job.row.stack.os)),
-                proxies=job.site.proxies, options=cache.options(task.stages), stage=(piece.stage, target),
-                on_event=lambda event: job.display.event(piece.name, event),
+            )  # fmt: skip
+            build(
+                cut(job.row.recipe, piece.end), folder, inputs, docker=job.docker, runner=job.runner,
+                stage=(piece.stage, target), on_event=lambda event: job.display.event(piece.name, event),
             )  # fmt: skip
         cache.forget(job.docker, target)
     return target

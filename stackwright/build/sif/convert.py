@@ -42,23 +42,30 @@ class Made:
     way: Way | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """How an image is converted: the methods to try, in this order, compression and signature of the file.
+
+    Its disk is claimed in ``ledger`` (see disk.claimed), and announced by ``say``.
+    """
+
+    compression: Compression = DEFAULT
+    signer: Signer | None = None
+    ledger: Path | None = None
+    say: Callable[[str], None] = lambda text: None
+    ways: Sequence[Way] = tuple(Way)
+
+
+ANY = Conversion()
+
+
 def to_sif(
-    reference: str,
-    target: Path,
-    *,
-    docker: Docker,
-    runner: Runner,
-    apptainer: Apptainer,
-    image_bytes: int,
-    compression: Compression = DEFAULT,
-    signer: Signer | None = None,
-    ledger: Path | None = None,
-    say: Callable[[str], None] = lambda text: None,
-    ways: Sequence[Way] = tuple(Way),
-) -> Made:
+    reference: str, target: Path, *, docker: Docker, runner: Runner, apptainer: Apptainer, image_bytes: int,
+    conversion: Conversion = ANY,
+) -> Made:  # fmt: skip
     """Convert with the first method that works. ``target`` is replaced atomically.
 
-    ConvertError, DiskError, EngineError: it is the old file. ``ledger``: see room.claimed.
+    After ConvertError, DiskError and EngineError it is the old file.
     """
     found = engine.inspect(docker, reference)
     if found is None:
@@ -66,26 +73,26 @@ def to_sif(
     with scratch_folder(target, "the conversion", docker, runner) as folder:
         task = Squashing(
             docker=docker, runner=runner, apptainer=apptainer, image=reference, found=found, folder=folder,
-            compression=compression, timeout=TIMEOUT,
+            compression=conversion.compression, timeout=TIMEOUT,
         )  # fmt: skip
-        with _written(task, image_bytes, ways, ledger, say) as way:
+        with _written(task, image_bytes, conversion) as way:
             wanted = found["Config"]["Labels"] or {}
             return finish(
-                folder / WRITTEN, target, apptainer=apptainer, wanted=wanted, signer=signer, way=way
-            )
+                folder / WRITTEN, target, apptainer=apptainer, wanted=wanted, signer=conversion.signer,
+                way=way,
+            )  # fmt: skip
 
 
 @contextlib.contextmanager
-def _written(
-    task: Squashing, image_bytes: int, ways: Sequence[Way], ledger: Path | None, say: Callable[[str], None]
-) -> Iterator[Way]:
-    """The way that ``WRITTEN`` was made by; its disk is claimed until the block ends."""
-    for way in ways:
+def _written(task: Squashing, image_bytes: int, conversion: Conversion) -> Iterator[Way]:
+    """Yield the method that ``WRITTEN`` was made by; its disk is claimed until the block ends."""
+    say = conversion.say
+    for way in conversion.ways:
         if not can(task, way):
             continue
         need = needed(way, image_bytes, task.compression)
         what = f"the conversion (of the image {way})"
-        with claimed(task.folder, need, what=what, ledger=ledger, say=say):
+        with claimed(task.folder, need, what=what, ledger=conversion.ledger, say=say):
             if _by_archive(task) if way is Way.ARCHIVE else squash(task, way):
                 yield way
                 return

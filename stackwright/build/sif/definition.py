@@ -15,7 +15,7 @@ from stackwright import __version__
 from stackwright.build.job import FACTS, Job
 from stackwright.build.sif import convert
 from stackwright.build.sif.convert import SIGNED_BY, Made
-from stackwright.build.sif.from_definition import built
+from stackwright.build.sif.from_definition import Builder, Disk, built
 from stackwright.core.checks.compare import Difference, differences
 from stackwright.core.errors import VerdictError
 from stackwright.core.model.record import Record, SifFile
@@ -49,10 +49,9 @@ def build(job: Job, current: Record) -> Record:
     """Build the SIF. It has a name of its own until it is proven, so that a killed run keeps it."""
     good, bad, unproven = (_named(job, name) for name in ("def", "def.failed", "def.unproven"))
     job.display.say(f"{job.id}: building {good} from its definition file")
-    with built(
-        job.row.stack, recipe(job), good, apptainer=job.apptainer(), runner=job.runner, docker=job.engine,
-        site=job.site, compression=job.compression, ledger=job.project.room, say=job.display.say,
-    ) as sif:  # fmt: skip
+    builder = Builder(apptainer=job.apptainer(), runner=job.runner, docker=job.engine, site=job.site)
+    disk = Disk(ledger=job.project.room, say=job.display.say)
+    with built(job.row.stack, recipe(job), good, builder, disk, compression=job.compression) as sif:
         bad.unlink(missing_ok=True)
         made = convert.finish(sif, unproven, apptainer=job.apptainer(), wanted=_labels(job))
     return replace(current, sif=_file(job, unproven, made), verdicts=())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +15,10 @@ from stackwright.core.errors import BuildError, SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.build_failures import BuildFailure, known_cause, last_lines
 from stackwright.core.model.compression import DEFAULT, Compression
-from stackwright.core.model.row import Recipe, Stack
+from stackwright.core.model.labels import PROVIDER
+from stackwright.core.model.row import ProviderName, Recipe, Stack
 from stackwright.core.model.site import Site
+from stackwright.core.model.target import AMD64
 from stackwright.core.render.definition import file_name
 from stackwright.core.render.dockerfile import write
 from stackwright.engines import docker as engine
@@ -41,7 +43,25 @@ WHAT = "building from a definition file"
 TIMEOUT = 4 * 3600
 OF_APPTAINER = re.compile(r"INFO: |WARNING: |FATAL: +While performing build|\+ |.* warn rootless\{")
 """Progress of Apptainer: lines that no program of the build printed."""
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builder:
+    """What builds: an apptainer of the host, or one that runs in ``docker``; and the site's settings."""
+
+    apptainer: Apptainer
+    runner: Runner
+    docker: Docker | None
+    site: Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """Bytes that a build may need; they are claimed in ``ledger``, and announced by ``say``."""
+
+    needs: int = NEEDS
+    ledger: Path | None = None
+    say: Callable[[str], None] = lambda text: None
 
 
 @contextlib.contextmanager
@@ -49,34 +69,30 @@ def built(
     stack: Stack,
     recipe: Recipe,
     target: Path,
+    builder: Builder,
+    disk: Disk,
     *,
-    apptainer: Apptainer,
-    runner: Runner,
-    docker: Docker | None,
-    site: Site,
-    needs: int = NEEDS,
     compression: Compression = DEFAULT,
-    ledger: Path | None = None,
-    say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Path]:
     """Build as an ordinary user: a SIF next to ``target``, gone after the block unless ``finish`` names it.
 
-    ``target`` itself is not touched; the log is next to it. BuildError, DiskError, SiteError.
+    ``target`` itself is not touched; the log is next to it. Raises BuildError, DiskError, SiteError.
     """
-    if not apptainer.native:
+    docker, site = builder.docker, builder.site
+    if not builder.apptainer.native:
         assert docker is not None, "an apptainer that is not native runs in it"
-        require(Path(docker.root), needs, WHAT)
+        require(Path(docker.root), disk.needs, WHAT)
     with (
-        scratch_folder(target, WHAT, docker, runner) as scratch,
-        claimed(scratch, needs, what=WHAT, ledger=ledger, say=say),
+        scratch_folder(target, WHAT, docker, builder.runner) as scratch,
+        claimed(scratch, disk.needs, what=WHAT, ledger=disk.ledger, say=disk.say),
     ):
         context, sif = scratch / "context", scratch / "built.sif"
         lay_out(recipe, context, site, stack)
-        arguments = base_arguments(stack, context, docker=docker, runner=runner, site=site)
+        arguments = base_arguments(stack, context, docker=docker, runner=builder.runner, site=site)
         name = file_name(stack)
         words = (*_options(arguments, compression), name)
-        if apptainer.native:
-            done = _natively(apptainer, context, sif, words)
+        if builder.apptainer.native:
+            done = _natively(builder.apptainer, context, sif, words)
         else:
             assert docker is not None
             done = _in_container(docker, site, context, sif, words)
@@ -116,7 +132,7 @@ def base_arguments(
             engine.save(docker, runner, image, archive)
             archive.chmod(0o644)
             found[argument] = archive.name
-    elif stack.provider == "debian":
+    elif stack.provider is ProviderName.DEBIAN:
         if not site.mirror:
             raise SiteError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
         _debian_archive(stack, context / "base_image.tar", runner=runner, mirror=site.mirror)
@@ -129,10 +145,10 @@ def base_arguments(
 def _debian_archive(stack: Stack, target: Path, *, runner: Runner, mirror: str) -> None:
     tar = bootstrap(stack.base.suite, target.with_name("layer.tar"), runner=runner, mirror=mirror)
     settings = {
-        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
-        "os": "linux",
+        "architecture": AMD64.architecture,
+        "os": AMD64.os,
         "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "config": {"Labels": {"org.stackwright.provider": "debian"}},
+        "config": {"Labels": {PROVIDER: ProviderName.DEBIAN}},
     }
     with tar.open("rb") as layer, target.open("wb") as archive:
         write_archive(archive, layer, settings, "stackwright/base:1")

@@ -81,6 +81,7 @@ def _works(app: App, rows: Words, where: Words) -> tuple[Work, ...]:
 def prove_command(app: App) -> None:
     """Pull the images that the shards built, and prove them with the GPU of this machine."""
     from stackwright.build import rows as session
+    from stackwright.build.job import Request
     from stackwright.core.model.record import Phase
     from stackwright.engines import docker
     from stackwright.host.project import Plan
@@ -91,8 +92,8 @@ def prove_command(app: App) -> None:
     fetched, wrong = shards.fetch(found, make())
     planned = Plan(rows=fetched, rejections=())
     done = session.work_rows(
-        app.project, planned, (Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER), site=app.site,
-        runner=app.runner, console=app.console, jobs=1, gpu=False,
+        app.project, planned, Request(phases=(Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER)), site=app.site,
+        runner=app.runner, console=app.console,
     )  # fmt: skip
     session.print_summary(app.project, done, ())
     end(app, planned, (*wrong, *done.errors))

@@ -17,7 +17,7 @@ from stackwright.engines.docker import Docker, Mount
 from stackwright.host import project
 from stackwright.host.runner import Completed
 from stackwright.probe.outside.documents import not_read
-from stackwright.probe.run import probe_image
+from stackwright.probe.run import Subject, probe_image
 
 ROOT = Path(__file__).parents[3]
 SHARED_MEMORY = 2**30
@@ -50,10 +50,9 @@ def judge(docker: Docker, stack: Stack, name: str, tiers: Set[Tier], folder: Pat
         return engine.run(docker, job, timeout=timeout)
 
     not_run = dict.fromkeys(set(Tier) - tiers, NOT_ASKED)
-    probed = probe_image(
-        stack, world="docker", execute=execute, probes=ROOT / "probes", folder=folder, not_run=not_run,
-        image=engine.inspect(docker, name),
+    subject = Subject(
+        world="docker", execute=execute, image=engine.inspect(docker, name),
         history=[layer.created_by for layer in engine.layers(docker, name)],
         outside=lambda: not_read("this test asks for what the probes find"),
     )  # fmt: skip
-    return probed.verdict
+    return probe_image(stack, subject, probes=ROOT / "probes", folder=folder, not_run=not_run).verdict

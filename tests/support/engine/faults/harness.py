@@ -34,7 +34,7 @@ from stackwright.host.runner import Completed, Runner
 from stackwright.host.site.settings import apt_mirror
 from stackwright.probe import site_leaks
 from stackwright.probe.outside.documents import not_read
-from stackwright.probe.run import Witness, probe_image, run_image_tests
+from stackwright.probe.run import RunFiles, Subject, Witness, probe_image, run_image_tests
 
 HERE = Path(__file__).parent
 PROBES = HERE.parents[3] / "probes"
@@ -220,14 +220,14 @@ def probe(
                 argv = [word.replace(str(again.target), str(first.target)) for word in argv]
             return runner(docker.command("exec", *who, up[0], *argv), timeout=timeout)
 
-        return probe_image(
-            stack, world="docker", execute=execute, probes=PROBES, folder=folder, not_run=NOT_RUN,
-            image=engine.inspect(docker, image),
+        subject = Subject(
+            world="docker", execute=execute, image=engine.inspect(docker, image),
             history=[layer.created_by for layer in engine.layers(docker, image)],
             outside=lambda: replace(
                 not_read("the stand-ins are of no wheel"), layers=site_leaks.facts(docker, image, SITE)
             ),
-        ).verdict  # fmt: skip
+        )  # fmt: skip
+        return probe_image(stack, subject, probes=PROBES, folder=folder, not_run=NOT_RUN).verdict
 
 
 def probe_all(
@@ -248,9 +248,10 @@ def witness(docker: Docker, runner: Runner, stack: Stack, name: str, facts: Path
     job = engine.Job(image=reference(name), entrypoint=("sleep",), argv=("600",), network=False)
     with engine.started(docker, job) as container:
         witness = Witness(words=("--container", container), environment={"DOCKER_HOST": docker.host})
+        tests = HERE.parents[2] / "images" / "test_witness.py"
         run_image_tests(
-            runner, stack, tests=HERE.parents[2] / "images" / "test_witness.py", facts=facts / name,
-            world="docker", junit=junit, not_run=NOT_RUN, witness=witness,
+            runner, stack, RunFiles(tests=tests, facts=facts / name, junit=junit), world="docker",
+            not_run=NOT_RUN, witness=witness,
         )  # fmt: skip
     cases = ElementTree.parse(junit).iter("testcase")
     failed = (case for case in cases if case.find("failure") is not None or case.find("error") is not None)
