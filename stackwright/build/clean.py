@@ -84,7 +84,7 @@ class Known:
     unfinished: frozenset[tuple[str, str]] = frozenset()
 
     def is_of_matrix(self, row: str, key: str) -> bool:
-        """Whether this matrix made it. Where nothing is noted, a row of the matrix was made by it."""
+        """Return whether this matrix made it. Where nothing is noted, a row of the matrix was made by it."""
         folder = self.out / row / key[:12]
         noted = owners.matrices(folder)
         return owners.is_of(folder, self.matrix, self.out) if noted else row in self.current
@@ -175,7 +175,7 @@ def _folders(parent: Path) -> Iterator[Path]:
 
 
 def _is_held(row: Path) -> bool:
-    """Whether a run works on the row."""
+    """Return whether a run works on the row."""
     try:
         with _alone(row):
             return False
@@ -275,7 +275,7 @@ def _own_bytes(image: Mapping[str, Any]) -> int:
 
 
 def _used(image: Mapping[str, Any]) -> str:
-    """What to do about the containers of an image, which may be proving it."""
+    """Return what to do about the containers of an image, which may be proving it."""
     count = image.get("Containers", 0)
     return f"{count} containers use it: wait for their end, or remove them" if count > 0 else ""
 

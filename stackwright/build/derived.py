@@ -80,7 +80,7 @@ def probe(
 
 
 def parent(rows: Sequence[Planned], derived: Derived) -> Planned:
-    """The row as it was when the image was built from it: other versions would be other checks."""
+    """Return the row as it was when the image was built from it: other versions would be other checks."""
     row = next((one for one in rows if one.stack.id == derived.row), None)
     if row is None or row.recipe.key != derived.key:
         now = f"that row is now {row.recipe.key[:12]}" if row else "that row is not selected, or cannot work"
@@ -90,7 +90,7 @@ def parent(rows: Sequence[Planned], derived: Derived) -> Planned:
 
 
 def _record(derived: Derived, row: Planned) -> Record:
-    """What the phase works on. It is not written, and does not have the row's name."""
+    """Return what the phase works on. It is not written, and does not have the row's name."""
     return Record(
         row=f"derived-{derived.id.removeprefix('sha256:')[:12]}", key=derived.key, lock=row.stack.lock.sha256,
         started=record.utc(datetime.now(UTC)), host=record.this_host(),
@@ -98,7 +98,7 @@ def _record(derived: Derived, row: Planned) -> Record:
 
 
 def lines(derived: Derived) -> tuple[str, ...]:
-    """What a person reads."""
+    """Return what a person reads."""
     head = f"{derived.image}: derived from {derived.row} {derived.key[:12]}"
     added = (f"  added: {line[:SHOWN]}{'…' if len(line) > SHOWN else ''}" for line in derived.added)
     verdict = derived.verdict
@@ -123,7 +123,7 @@ def document(derived: Derived) -> dict[str, Any]:
 
 
 def refuse(derived: Derived) -> None:
-    """VerdictError where a check failed."""
+    """Raise VerdictError where a check failed."""
     failed = derived.verdict.failed if derived.verdict else ()
     if failed:
         names = ", ".join(check.id for check in failed[:5])

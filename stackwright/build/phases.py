@@ -86,7 +86,7 @@ def _base_done(job: Job, current: Record) -> bool:
 
 
 def ensure_base(job: Job) -> Images:
-    """The images that the row's build starts from are in the engine: brought from the cache, or made."""
+    """Bring the images that the row's build starts from into the engine, from the cache, or make them."""
     stack = job.row.stack
 
     def bring(name: str) -> None:
@@ -125,7 +125,7 @@ def _builder(job: Job, images: Images, private: Path) -> tuple[str, ...]:
 
 
 def wants_gpu(job: Job) -> bool:
-    """Whether the row is to be tested on a GPU while it is built."""
+    """Return whether the row is to be tested on a GPU while it is built."""
     return job.gpu and job.row.stack.test_on_gpu
 
 
@@ -289,7 +289,7 @@ def _components(facts: Mapping[str, Any]) -> tuple[Component, ...]:
 
 
 def _proven(world: World, current: Record) -> bool:
-    """Whether all checks of this world are known, by today's probes, and none failed."""
+    """Return whether all checks of this world are known, by today's probes, and none failed."""
     verdict = current.verdict(world)
     return verdict is not None and not verdict.failed
 

@@ -68,7 +68,7 @@ def finished(
     gpu: bool = False,
     compression: Compression = DEFAULT,
 ) -> Record | None:
-    """The record of a row that some node has finished, by today's checks; no engine is asked."""
+    """Return the record of a row that some node has finished, by today's checks; no engine is asked."""
     known = record.latest(project.records, row.stack.id, row.recipe.key)
     if known is None or _judged_by_others(project, known):
         return None
@@ -87,7 +87,7 @@ def _recorded(
 
 
 def standing(project: Project, row: Planned) -> str:
-    """What a run would do, as far as the records know; the engine is not asked."""
+    """Return what a run would do, as far as the records know; the engine is not asked."""
     known = record.latest(project.records, row.stack.id, row.recipe.key)
     if known is None or known.image is None:
         return "build"
@@ -99,7 +99,7 @@ def standing(project: Project, row: Planned) -> str:
 
 
 def _judged_by_others(project: Project, known: Record) -> bool:
-    """Whether the verdict is that of other probes or other checks than today's."""
+    """Return whether the verdict is that of other probes or other checks than today's."""
     return dict(known.tools).get("checks") != checks_digest(project.root)
 
 
@@ -153,7 +153,7 @@ def _close_failed(job: Job, makes: Phase, error: BaseException) -> None:
 
 
 def _explained(error: BaseException, makes: Phase) -> tuple[str, str]:
-    """The reason in a line, and the name of its known cause.
+    """Return the reason in a line, and the name of its known cause.
 
     Reports show that of a definition file after the names of its row and of its world.
     """

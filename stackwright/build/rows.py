@@ -133,7 +133,7 @@ def _error(work: Callable[[], Record]) -> StackwrightError | None:
 
 
 def recorded(project: Project) -> Session:
-    """What the records of all rows say, without doing anything."""
+    """Return what the records of all rows say, without doing anything."""
     images, files = (record.load_all(project.records, definition=kind) for kind in (False, True))
     return Session(
         records=record.newest(images.records), definitions=record.newest(files.records),

@@ -46,7 +46,7 @@ SITES_KEY = Path()
 
 
 def example(*lines: str) -> str:
-    """The epilog of a command. The tests run every example as it is written."""
+    """Return the epilog of a command. The tests run every example as it is written."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 

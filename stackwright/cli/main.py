@@ -216,7 +216,10 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None, form: s
 def working(
     name: str, phases: Words, *examples: str, own: Callable[[Any], Any] = lambda command: command
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """A command on rows through some phases, which ends with what the records say. ``own`` adds options."""
+    """Return a command on rows through some phases, which ends with what the records say.
+
+    ``own`` adds options.
+    """
 
     def made(command: Callable[..., None]) -> click.Command:
         @selection

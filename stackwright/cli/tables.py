@@ -74,7 +74,7 @@ def notice_line(row: str, notice: Notice) -> str:
 
 
 def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
-    """Every value of every row, also those that were left out and found in the lock."""
+    """Return every value of every row, also those that were left out and found in the lock."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("row and key", "a run would do", "what is in it"):
         table.add_column(heading, overflow="fold")
@@ -108,7 +108,7 @@ HEADINGS = {
 
 
 def rejection_text(rejection: Rejection, matrix: str) -> Text:
-    """The rule, what clashes, the source of the fact, and the nearest row that works."""
+    """Return the rule, what clashes, the source of the fact, and the nearest row that works."""
     clash = " with ".join(f"{name} {value}" for name, value in rejection.clash)
     text = Text()
     refused = rejection.verdict is Refused.BY_RULE
@@ -136,7 +136,7 @@ def _fact(said: Rejection | Notice) -> Provenance:
 
 
 def _allowable(rejection: Rejection) -> tuple[tuple[str, str], ...]:
-    """How to continue where only a documented fact speaks against a row."""
+    """Return how to continue where only a documented fact speaks against a row."""
     if rejection.verdict is not Refused.BY_RULE or rejection.how != How.DOCUMENTED:
         return ()
     return (("or", f"--allow {rejection.rule}: builds the row anyway; it is untested"),)
@@ -199,7 +199,7 @@ CONSEQUENCE: Mapping[Ruling, Callable[[RuleAnswer], str]] = {
 
 
 def explanation_text(explanation: Explanation) -> Text:
-    """The refusals, the true cause first; the nearest rows; then what the other rules said."""
+    """Return the refusals, the true cause first; the nearest rows; then what the other rules said."""
     text = Text()
     name = " with ".join((explanation.cell.id, *explanation.changed))
     text.append(f"{name} {explanation.verdict}\n", style=f"bold {COLOURS[explanation.verdict]}")

@@ -76,7 +76,7 @@ class Apptainer:
         return done
 
     def environment(self, *folders: Path) -> dict[str, str]:
-        """What ``program`` needs to know where another program starts it; nothing for a native one."""
+        """Return what ``program`` needs to know where another program starts it; nothing for a native one."""
         if self.native or self.docker is None:
             return {}
         return {
@@ -183,7 +183,8 @@ def _exec_options(binds: tuple[Mount, ...], workdir: str | None, gpu: GpuAccess 
 def find(
     runner: Runner, docker: Docker | None, *, mirror: str | None = None, folders: tuple[Path, ...] = ()
 ) -> Apptainer:
-    """The host's own apptainer, else the one in its image, which is made if it is not there (a minute)."""
+    """Return the host's own apptainer, else the one in its image, which is made if it is not there (a
+    minute)."""
     native = shutil.which("apptainer")
     if native and Path(native).resolve() != SHIM.resolve():
         done = runner([native, "--version"], timeout=30)
@@ -202,7 +203,7 @@ def find(
 
 
 def ensure(runner: Runner, docker: Docker, *, mirror: str | None = None) -> str:
-    """The name of the image, made if it is not there."""
+    """Return the name of the image, made if it is not there."""
     wanted = tool_image.MadeImage(name=IMAGE, purpose="apptainer", suite=SUITE, packages=PACKAGES)
     tool_image.ensure(wanted, runner, docker, mirror=mirror)
     return IMAGE

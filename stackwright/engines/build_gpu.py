@@ -36,7 +36,7 @@ class BuildGpu:
         return {} if self.way is Way.CDI else {"DOCKER_BUILDKIT": "0"}
 
     def command(self, docker: Docker, *words: str | Path) -> tuple[str, ...]:
-        """The argv of a build, to be run with ``env``; ``words`` as for ``docker build``."""
+        """Return the argv of a build, to be run with ``env``; ``words`` as for ``docker build``."""
         given = (*self.options, *words)
         return docker.build(*given) if self.way is Way.CDI else docker.command("build", *given)
 

@@ -84,11 +84,12 @@ class Docker:
         return ("--tag", owners.mark(self.project, reference)) if self.project else ()
 
     def command(self, *words: str | Path) -> tuple[str, ...]:
-        """The argv of a CLI call to this engine."""
+        """Return the argv of a CLI call to this engine."""
         return (self.program, "--host", self.host, *(str(word) for word in words))
 
     def build(self, *words: str | Path) -> tuple[str, ...]:
-        """The argv of `docker buildx build` by the engine's own builder, unless the words name another.
+        """Return the argv of `docker buildx build` by the engine's own builder, unless the words name
+        another.
 
         The one that a person has chosen (`docker buildx use`) may have none of the engine's images.
         """
@@ -145,7 +146,7 @@ def pid_namespace() -> str:
 
 
 def find(runner: Runner, environ: Mapping[str, str] = os.environ, *, project: str = "") -> Docker:
-    """The engine that answers, if it is one that we can use."""
+    """Return the engine that answers, if it is one that we can use."""
     program = docker_program(runner, environ)
     host = environ.get("DOCKER_HOST") or _context_host(runner, program)
     try:
@@ -165,7 +166,7 @@ def find(runner: Runner, environ: Mapping[str, str] = os.environ, *, project: st
 
 
 def _context_host(runner: Runner, program: str) -> str:
-    """The address that the CLI would use: the SDK knows nothing of ``docker context``."""
+    """Return the address that the CLI would use: the SDK knows nothing of ``docker context``."""
     done = runner([program, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"], timeout=20)
     return done.stdout.strip() or "unix:///var/run/docker.sock"
 
@@ -191,7 +192,8 @@ def connected(docker: Docker) -> Iterator[DockerClient]:
 
 
 def inspect(docker: Docker, image: str) -> dict[str, Any] | None:
-    """The engine's description of an image, as in ``docker image inspect``; None when there is none."""
+    """Return the engine's description of an image, as in ``docker image inspect``; None when there is
+    none."""
     with connected(docker) as client:
         try:
             return dict(client.images.get(image).attrs)
@@ -204,7 +206,7 @@ def image_exists(docker: Docker, image: str) -> bool:
 
 
 def with_digest(docker: Docker, image: str) -> str:
-    """The image's name and the digest that a registry knows it by; the name alone where none does."""
+    """Return the image's name and the digest that a registry knows it by; the name alone where none does."""
     digests = (inspect(docker, image) or {}).get("RepoDigests") or ()
     return "@".join((image, *(digest.partition("@")[2] for digest in digests[:1])))
 
@@ -236,7 +238,7 @@ def remove(docker: Docker, image: str) -> None:
 
 
 def layers(docker: Docker, image: str) -> tuple[Layer, ...]:
-    """The image's history, oldest first."""
+    """Return the image's history, oldest first."""
     with connected(docker) as client:
         history = client.images.get(image).history()
     return tuple(Layer(created_by=line["CreatedBy"], size=line["Size"]) for line in reversed(history))
@@ -342,7 +344,10 @@ def _created(docker: Docker, client: DockerClient, job: Job) -> Iterator[Contain
 
 
 def _options(job: Job) -> dict[str, Any]:
-    """The SDK's arguments. json-file, because the output is read back even if the engine logs elsewhere."""
+    """Return the SDK's arguments.
+
+    json-file, because the output is read back even if the engine logs elsewhere.
+    """
     gpu = job.gpu.sdk_arguments() if job.gpu else {}
     environment = {**dict(job.env), **gpu.pop("environment", {})}
     mounts: list[dict[str, Any]] = [

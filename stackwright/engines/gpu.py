@@ -46,7 +46,7 @@ class GpuAccess:
         }[self.way]
 
     def sdk_arguments(self) -> dict[str, Any]:
-        """The same for the SDK's ``containers.create``."""
+        """Return the same for the SDK's ``containers.create``."""
         ways: dict[Way, dict[str, Any]] = {
             Way.CDI: {"device_requests": [DeviceRequest(driver="cdi", device_ids=[ALL])]},
             Way.GPUS: {"device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])]},
@@ -63,7 +63,7 @@ class NoGpu:
 
 
 def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:
-    """The first way that this engine accepts, in the order CDI, ``--gpus``, runtime."""
+    """Return the first way that this engine accepts, in the order CDI, ``--gpus``, runtime."""
     info: dict[str, Any] = client.info()
     image = _empty_image(client)
     reasons: list[str] = []
@@ -79,7 +79,7 @@ def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:
 
 
 def _announced(way: Way, info: dict[str, Any]) -> str | None:
-    """Why a trial would be in vain, or None. Engines before 28.2 do not list CDI devices."""
+    """Return why a trial would be in vain, or None. Engines before 28.2 do not list CDI devices."""
     if way is Way.RUNTIME and CUDA.runtime not in info.get("Runtimes", {}):
         return f"the engine has no runtime named {CUDA.runtime}"
     if way is Way.CDI:

@@ -92,7 +92,8 @@ def _options(folders: tuple[Path, ...], env: Mapping[str, str], network: str) ->
 
 
 def find(name: Name, runner: Runner, docker: Docker | None, *, mirror: str | None = None) -> Tool:
-    """The host's own program, else the one in its image, which is made if it is not there (a minute)."""
+    """Return the host's own program, else the one in its image, which is made if it is not there (a
+    minute)."""
     if shutil.which(name):
         return Tool(name=name, runner=runner)
     if docker is None:

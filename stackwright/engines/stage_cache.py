@@ -32,12 +32,13 @@ class Cache:
     repository: str
 
     def stage(self, identity: str, images: Images) -> str:
-        """The reference of a stage: of its instructions, and of the images that the build starts from."""
+        """Return the reference of a stage: of its instructions, and of the images that the build starts
+        from."""
         text = "\0".join((identity, *(word for image in images for word in image)))
         return f"{self.repository}:stage-{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
     def base(self, image: str) -> str:
-        """The reference of a base that was made here: its name has its date."""
+        """Return the reference of a base that was made here: its name has its date."""
         return f"{self.repository}:{re.sub('[^A-Za-z0-9_.-]', '-', image.rpartition('/')[2])}"
 
 
@@ -47,7 +48,7 @@ def options(stages: Iterable[str]) -> tuple[str, ...]:
 
 
 def has(docker: Docker, reference: str) -> bool:
-    """Whether the registry has it; the engine asks. SiteError where the registry does not answer."""
+    """Return whether the registry has it; the engine asks. SiteError where the registry does not answer."""
 
     def ask() -> bool:
         with connected(docker) as client:

@@ -66,14 +66,15 @@ def claimed(
 
 
 def enough(free: int, need: int, others: tuple[Claim, ...]) -> bool | None:
-    """Whether to begin (True), to wait (False) or, as the others have too little as well, to fail (None)."""
+    """Return whether to begin (True), to wait (False) or, as the others have too little as well, to fail
+    (None)."""
     if free - sum(other.rest for other in others) >= need:
         return True
     return False if others and free + sum(other.used for other in others) >= need else None
 
 
 def require(folder: Path, need: int, what: str) -> None:
-    """DiskError where fewer than ``need`` bytes are free."""
+    """Raise DiskError where fewer than ``need`` bytes are free."""
     _decide(folder, need, (), what)
 
 
@@ -114,7 +115,7 @@ def _written(ledger: Path, claim: Claim) -> Iterator[None]:
 
 
 def _others(ledger: Path, folder: Path) -> tuple[Claim, ...]:
-    """The claims of living processes on the same disk. Those of dead ones are removed."""
+    """Return the claims of living processes on the same disk. Those of dead ones are removed."""
     found = []
     for path in (ledger / "claims").glob("*.json"):
         with contextlib.suppress(FileNotFoundError), path.open() as file:

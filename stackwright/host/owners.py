@@ -85,5 +85,5 @@ def is_of(folder: Path, matrix: Path, out: Path) -> bool:
 
 
 def _relative(matrix: Path, out: Path) -> str:
-    """A project that is moved as a whole keeps the matrices that it has."""
+    """Return a relative name, so that a project that is moved as a whole keeps its matrices."""
     return os.path.relpath(matrix, out.parent)

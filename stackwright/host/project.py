@@ -69,18 +69,18 @@ class Plan:
 
 
 def cells(project: Project, rows: Sequence[str] = (), where: Sequence[str] = ()) -> tuple[Cell, ...]:
-    """The rows of the matrix that are asked for: all of them if nothing is."""
+    """Return the rows of the matrix that are asked for: all of them if nothing is."""
     every = expand.expand(load.load(project.matrix))
     return expand.select(every, rows, where) if rows or where else every
 
 
 def default_rows(project: Project) -> tuple[str, ...]:
-    """The patterns of the matrix' own ``select``, which ``run`` takes when nothing is named."""
+    """Return the patterns of the matrix' own ``select``, which ``run`` takes when nothing is named."""
     return load.load(project.matrix).select
 
 
 def sources(project: Project) -> Sources:
-    """The project's own files that end up in a context."""
+    """Return the project's own files that end up in a context."""
     series = patches.load_series(project.root / "patches" / PATCHED.name)
     return Sources.load(project.root, series, project.matrix.name, files=FILES, templates=TEMPLATES)
 
@@ -113,6 +113,6 @@ def _read_lock(project: Project, cell: Cell) -> Lock | None:
 
 
 def require_rows(planned: Plan) -> None:
-    """UsageError when nothing is left to work on."""
+    """Raise UsageError when nothing is left to work on."""
     if not planned.rows and not planned.rejections:
         raise UsageError("no row is selected", hint="./build.py plan lists the rows")

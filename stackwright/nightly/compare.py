@@ -17,7 +17,7 @@ SMALLEST_BYTES, SMALLEST_SECONDS = 10**6, 5.0
 def why_to_work(
     last: Build | None, key: str, *, checks: str, worlds: tuple[str, ...], sif: bool
 ) -> str:  # fmt: skip
-    """Why a row is to be worked on; empty if the last complete build is what would be made again.
+    """Return why a row is to be worked on; empty if the last complete build is what would be made again.
 
     ``worlds`` are those that must be proven; ``checks`` is the digest of what judges today.
     """
@@ -34,7 +34,7 @@ def why_to_work(
 
 
 def differences(old: Build, new: Build, margins: Margins) -> tuple[Difference, ...]:
-    """What crossed the margins. Times are compared where the machine is of the same class."""
+    """Return what crossed the margins. Times are compared where the machine is of the same class."""
     sizes = (*_sizes(old, new),)
     times = (*_times(old, new),) if old.host == new.host else ()
     return tuple(one for one in (*sizes, *times) if _crosses(one, margins))

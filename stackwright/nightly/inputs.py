@@ -48,7 +48,7 @@ def inputs(cell: Cell, planned: Planned, sources: Sources) -> tuple[Input, ...]:
 
 
 def of_lock(found: Lock) -> tuple[Input, ...]:
-    """The part that index and mirror answered."""
+    """Return the part that index and mirror answered."""
     return _sorted(_of_lock(found))
 
 
@@ -62,7 +62,7 @@ def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
 
 
 def written(cell: Cell) -> Iterator[tuple[str, str]]:
-    """The row as a person wrote it, where it reaches the image."""
+    """Yield the row as a person wrote it, where it reaches the image."""
     fields = {**asdict(cell), **dict(cell.components)}
     yield from flatten({name: value for name, value in fields.items() if name not in NOT_IN_THE_KEY})
 

@@ -44,7 +44,7 @@ class Seen:
     pushed: Mapping[str, Pushed | StackwrightError]
 
     def was(self, row: str, state: State) -> bool:
-        """Whether it was so in the last night already."""
+        """Return whether it was so in the last night already."""
         return row in self.before and self.before[row].state == state
 
 
@@ -73,7 +73,7 @@ def gone(before: Mapping[str, LastNight], cells: Sequence[Cell]) -> tuple[RowNig
 
 
 def unreported(before: Mapping[str, LastNight], row: str) -> RowNight:
-    """A row of which no shard of the night told: the one that had it was lost."""
+    """Return a row of which no shard of the night told: the one that had it was lost."""
     failure = Failure(
         phase="", reason="no shard reported it", exit_code=NodesError.exit_code,
         hint="the log of the job that had it says why it handed nothing over",

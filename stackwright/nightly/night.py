@@ -161,7 +161,7 @@ def _work(night: Night) -> Morning:
 
 
 def _begin(night: Night, current: Mapping[str, Build]) -> dict[str, str]:
-    """What each row is compared with, noted before anything is done."""
+    """Return what each row is compared with, noted before anything is done."""
     builds = {cell.id: current[cell.id].id if cell.id in current else "" for cell in night.order.cells}
     compared = nights.baselines(night.db, builds)
     nights.begin(night.db, night.run, compared)
@@ -236,7 +236,8 @@ def _remember_inputs(night: Night, planned: Plan) -> None:
 
 
 def _todo(night: Night, planned: Plan, current: Mapping[str, Build]) -> tuple[Planned, ...]:
-    """The rows to be made, and those to be published: their image may be gone, or on another machine."""
+    """Return the rows to be made, and those to be published: their image may be gone, or on another
+    machine."""
     checks, phases = checks_digest(night.project.root), night.order.phases
     missing = {row.stack.id for row in _missing(night, planned.rows)}
     return tuple(

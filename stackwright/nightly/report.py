@@ -34,7 +34,7 @@ def document(morning: Morning) -> dict[str, Any]:
 
 
 def write(morning: Morning, folder: Path, summary: Path | None) -> None:
-    """RecordError where it cannot be written: by then everything is in the history."""
+    """Raise RecordError where it cannot be written: by then everything is in the history."""
     content = json.dumps(document(morning), indent=2, sort_keys=True) + "\n"
     try:
         replace_file(folder / "morning.json", content.encode())

@@ -37,7 +37,7 @@ GOOD = (State.REBUILT, State.UNCHANGED)
 
 
 def handing_over(host: str, base: str, make: Callable[[], publish.Publisher]) -> Publisher:
-    """What passed goes to the registry by digest, and has no tag before ``publish_handed`` gives it one."""
+    """Return what pushes rows that passed by digest; ``publish_handed`` sets their tags later."""
 
     def push(rows: Sequence[Planned]) -> Mapping[str, Pushed | StackwrightError]:
         by, wrong = make(), dict[str, Pushed | StackwrightError]()
@@ -113,7 +113,8 @@ def _lock(project: Project, row: RowNight) -> Lock | None:
 
 
 def require_gpu(docker: Docker) -> None:
-    """EngineError where the engine gives containers none: what was proven elsewhere would be proven again."""
+    """Raise EngineError where the engine gives containers none: what was proven elsewhere would be proven
+    again."""
     with engine.connected(docker) as client:
         found = look_for_gpu(client)
     if isinstance(found, NoGpu):

@@ -18,7 +18,7 @@ JUDGES = (
 
 @functools.cache
 def checks_digest(root: Path) -> str:
-    """What judges an image: a verdict of other probes or other checks is not a verdict of these."""
+    """Return what judges an image: a verdict of other probes or other checks is not a verdict of these."""
     digest = hashlib.sha256()
     for pattern in JUDGES:
         for path in sorted(root.glob(pattern)):

@@ -156,7 +156,7 @@ def _run(
 
 
 def gather(folder: Path) -> dict[str, Any]:
-    """All JSON files of a folder of facts, in the layout that the checks read."""
+    """Return all JSON files of a folder of facts, in the layout that the checks read."""
     facts: dict[str, Any] = {}
     for path in sorted(folder.glob("*.json")):
         kind, _, rest = path.stem.partition("-")

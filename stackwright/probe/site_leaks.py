@@ -103,7 +103,7 @@ class Outside:
 
 
 def needles(site: Site) -> Needles:
-    """What to look for, by a name that tells nothing: values, passwords in them, and hashes."""
+    """Return what to look for, by a name that tells nothing: values, passwords in them, and hashes."""
     found: dict[str, tuple[bytes, ...]] = {}
     for name, text in _values(site):
         parts = dict.fromkeys((*_parts(text), hashlib.sha256(text.encode()).hexdigest()))
@@ -124,7 +124,7 @@ def search(site: Site) -> Sought:
 
 
 def facts(docker: Docker, image: str, site: Site) -> dict[str, Any]:
-    """The document that the check of the layers reads. EngineError where there is no such image."""
+    """Return the document that the check of the layers reads. EngineError where there is no such image."""
     return dict(read(docker, image, site).layers)
 
 
@@ -223,7 +223,7 @@ def _hash_of(path: Path) -> bytes:
 
 
 def _own_certificates(bundle: Path) -> Iterator[tuple[bytes, bytes]]:
-    """The middle of each certificate that is not one of the public ones, as PEM and as DER have it."""
+    """Yield the middle of each certificate that is not one of the public ones, as PEM and as DER have it."""
     public = _certificates(Path(certifi.where()))
     for path in PACKAGED.rglob("*.crt"):
         public |= _certificates(path)

@@ -50,7 +50,8 @@ class ApptainerBackend(base.BaseBackend):  # type: ignore[misc]  # testinfra shi
         super().__init__(self.name, *args, **kwargs)
 
     def run(self, command: str, *args: str, **kwargs: Any) -> base.CommandResult:
-        """RuntimeError where Apptainer failed itself: else a file that is no SIF would have no program."""
+        """Raise RuntimeError where Apptainer failed itself: else a file that is no SIF would have no
+        program."""
         cmd = self.get_command(command, *args)
         options = self.exec_options.replace("%", "%%")
         out = self.run_local(f"%s --quiet exec {options} %s /bin/sh -c %s", self.program, self._target(), cmd)

@@ -109,7 +109,7 @@ def own_labels(described: object) -> dict[str, str]:
 
 
 def declared(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """The row that an image's label holds; empty where Stackwright did not build the image."""
+    """Return the row that an image's label holds; empty where Stackwright did not build the image."""
     try:
         document = json.loads(labels.get(STACK) or "{}")
     except ValueError:

@@ -133,7 +133,8 @@ def work(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
 def _current_tags(
     registry: Registry, journal: Journal, path: Path
 ) -> tuple[tuple[Move, ...], tuple[Manifest, ...]]:
-    """What is left to be moved, with its manifests: everything is asked for before the first tag moves."""
+    """Return what is left to be moved, with its manifests: everything is asked for before the first tag
+    moves."""
     left: list[Move] = []
     manifests: list[Manifest] = []
     for one in journal.moves:
@@ -154,7 +155,10 @@ def _current_tags(
 
 
 def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> bool:
-    """Whether all are. One that was not there before cannot be: a registry deletes images, not tags."""
+    """Return whether all are.
+
+    One that was not there before cannot be: a registry deletes images, not tags.
+    """
     ahead = [one for one in reversed(done) if one.before]
     for one in tuple(ahead):
         with contextlib.suppress(PublishError):

@@ -24,7 +24,7 @@ _RECORDS = TypeAdapter(Record)
 
 
 def yesterday(registry: Registry, records: Path, row: str, image: Named, sif: Named) -> Yesterday | None:
-    """What the row's first moving tag leads to; None where it leads nowhere. ``records`` are ours."""
+    """Return what the row's first moving tag leads to; None where it leads nowhere. ``records`` are ours."""
     found = registry.manifest(image.repository, image.moving[0])
     if found is None:
         return None
@@ -59,7 +59,10 @@ def _ours(records: Path, row: str, digest: str) -> Record | None:
 
 
 def _attached(registry: Registry, repository: str, digest: str) -> Record | None:
-    """The newest record that was attached to the image. Its signature is `build.py verify`'s business."""
+    """Return the newest record that was attached to the image.
+
+    Its signature is `build.py verify`'s business.
+    """
     found = list(_statements(registry, repository, digest))
     return max(found, key=lambda one: (one.started, one.finished or ""), default=None)
 

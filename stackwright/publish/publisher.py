@@ -23,7 +23,7 @@ def access(address: RegistryAddress, proxies: tuple[tuple[str, str], ...]) -> Ac
 
 
 def address(site: Site) -> RegistryAddress:
-    """SiteError where no registry is named."""
+    """Raise SiteError where no registry is named."""
     if site.registry is None:
         hint = "registry: {address: HOST/REPOSITORY} in site.yaml, or STACKWRIGHT_REGISTRY"
         raise SiteError("no registry is configured to publish to", hint=hint)

@@ -135,7 +135,7 @@ def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
 
 
 def refusals(by: Publisher, row: Planned) -> tuple[str, ...]:
-    """Why a row may not be published now; empty where it may."""
+    """Return why a row may not be published now; empty where it may."""
     refusal = _refusal(by, row)
     return refusal.reasons if refusal else ()
 
@@ -158,7 +158,7 @@ def _refusal(by: Publisher, row: Planned) -> Refusal | None:
 
 
 def _standing(by: Publisher, row: Planned) -> tuple[Record | None, tuple[str, ...]]:
-    """The row's record as it is in this moment, and what it lacks to be published at all."""
+    """Return the row's record as it is in this moment, and what it lacks to be published at all."""
     known = record.latest(by.project.records, row.stack.id, row.recipe.key)
     required = tuple(Tier(name) for name in by.scheme.require)
     reasons = gate.unproven(known, required, checks_digest(by.project.root), sif=by.sif)
@@ -314,7 +314,7 @@ def _move(by: Publisher, published: Sequence[Published]) -> None:
 
 
 def _whole(by: Publisher, published: Sequence[Published]) -> str:
-    """The digest of the index of all rows, which is there and has no tag yet."""
+    """Return the digest of the index of all rows, which is there and has no tag yet."""
     new = []
     for one in published:
         manifest = by.registry.manifest(by.base, one.digest)

@@ -36,7 +36,7 @@ def kept(before: Manifest | None, rows: Collection[str], without: Collection[str
 
 
 def index(entries: Iterable[Entry]) -> Manifest:
-    """The same entries give the same bytes."""
+    """Return the index; the same entries give the same bytes."""
     ordered = sorted(entries, key=lambda one: _said(one, NAME))
     document = {"schemaVersion": 2, "mediaType": INDEX, "manifests": ordered}
     return Manifest(content=json.dumps(document, indent=1, sort_keys=True).encode(), media_type=INDEX)

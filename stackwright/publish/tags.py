@@ -45,7 +45,7 @@ def named(scheme: Publish, base: str, row: str, key: str, day: date, *, sif: boo
 
 
 def refuse_shared(named_rows: Iterable[tuple[str, Named]]) -> None:
-    """MatrixError where two rows would get one tag: the last one would get it."""
+    """Raise MatrixError where two rows would get one tag: the last one would get it."""
     owners: dict[tuple[str, str], str] = {}
     for row, names in named_rows:
         for tag in (*names.fixed, *names.moving):
@@ -58,7 +58,7 @@ def refuse_shared(named_rows: Iterable[tuple[str, Named]]) -> None:
 
 
 def refuse_set(scheme: Publish, named_rows: Iterable[tuple[str, Named]]) -> None:
-    """MatrixError where one tag for all rows is not possible, or is a row's as well."""
+    """Raise MatrixError where one tag for all rows is not possible, or is a row's as well."""
     if not scheme.set:
         return
     if scheme.repository:

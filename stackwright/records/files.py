@@ -55,7 +55,7 @@ def utc(moment: datetime) -> str:
 
 
 def entered(record: Record, phase: Phase) -> Record:
-    """The record of a run that is in ``phase`` now: if it is killed there, this stays true."""
+    """Return the record of a run that is in ``phase`` now: if it is killed there, this stays true."""
     return replace(record, phase=phase, status=Status.INTERRUPTED, finished=None, reason="", cause="")
 
 
@@ -92,7 +92,7 @@ def _of_row(folder: Path, row: str, *, definition: bool) -> Path:
 
 
 def paths(folder: Path, *, definition: bool = False) -> list[Path]:
-    """The records of the rows' images, or of their definition files: by row and from old to new."""
+    """Return the records of the rows' images, or of their definition files: by row and from old to new."""
     return sorted(folder.glob(f"*/{DEFINITION}/[!.]*.json" if definition else "*/[!.]*.json"))
 
 
@@ -133,7 +133,7 @@ def dumps(record: Record) -> bytes:
 
 
 def as_json(record: Record) -> Any:
-    """The record in JSON types, as its file has it."""
+    """Return the record in JSON types, as its file has it."""
     return json.loads(dumps(record))
 
 
@@ -153,7 +153,8 @@ def loads(content: bytes | str, place: str) -> Record:
 
 
 def load_all(folder: Path, *, definition: bool = False) -> Loaded:
-    """All records of images below ``folder``, or those of definition files: by row and from old to new."""
+    """Return all records of images below ``folder``, or those of definition files: by row and from old to
+    new."""
     records, warnings = [], []
     for path in paths(folder, definition=definition):
         try:
@@ -164,7 +165,8 @@ def load_all(folder: Path, *, definition: bool = False) -> Loaded:
 
 
 def latest(folder: Path, row: str, key: str, *, definition: bool = False) -> Record | None:
-    """The newest record of the image with exactly this content, or of the definition file of that image.
+    """Return the newest record of the image with exactly this content, or of the definition file of that
+    image.
 
     Damaged files are passed over.
     """
@@ -197,7 +199,7 @@ def newest(records: Iterable[Record]) -> tuple[Record, ...]:
 
 
 def schema() -> dict[str, Any]:
-    """What docs/record.schema.json holds."""
+    """Return what docs/record.schema.json holds."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "stackwright/record/1"}
     return {**head, **_ADAPTER.json_schema(mode="serialization")}
 
@@ -218,7 +220,7 @@ def this_host() -> Host:
 
 
 def first_complaint(error: ValueError) -> str:
-    """The first complaint and its place in the record, in one line."""
+    """Return the first complaint and its place in the record, in one line."""
     if not isinstance(error, ValidationError):
         return str(error).splitlines()[0]
     complaint = error.errors(include_url=False)[0]

@@ -46,7 +46,7 @@ class Compile:
 
 
 def accepted() -> tuple[Cell, ...]:
-    """Every combination of the tables' values that the rules accept, always in the same order."""
+    """Return every combination of the tables' values that the rules accept, always in the same order."""
     return tuple(left(*of_tables(), CELL_RULES))
 
 
@@ -63,7 +63,7 @@ def questions(cells: Iterable[Cell]) -> tuple[Question, ...]:
 
 
 def compiles(cells: Iterable[Cell]) -> tuple[Compile, ...]:
-    """Each framework's release with each gcc that an accepted row compiles it with."""
+    """Return each framework's release with each gcc that an accepted row compiles it with."""
     found = {
         Compile(name=name, version=version, gcc=distributions.gcc_release(gcc))
         for cell in cells

@@ -100,7 +100,7 @@ def _mirror(refusal: Refusal, work: Work) -> Answer:
 
 
 def _compiler(refusal: Refusal, work: Work) -> Answer:
-    """The framework's headers, compiled by that gcc."""
+    """Return the framework's headers, compiled by that gcc."""
     cell = refusal.cell
     name, version = next(one for one in refusal.clash.values if one[0] in ("torch", "tensorflow"))
     gcc = distributions.gcc_release(str(gcc_of(cell)))

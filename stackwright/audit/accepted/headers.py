@@ -66,7 +66,7 @@ class Kept:
     folder: Path
 
     def of(self, project: str, version: str, inside: str) -> Path:
-        """The folder with a wheel's headers; fetched once, and of the archive no more than these."""
+        """Return the folder with a wheel's headers; fetched once, and of the archive no more than these."""
         place = self.folder / f"{project}-{version}"
         if not (place / ".whole").exists():
             _unpack(web.archive(*_address(self.index, project, version)), inside, place)
@@ -95,7 +95,7 @@ def _unpack(archive: ZipFile, inside: str, place: Path) -> None:
 
 
 def failure(asked: Compile, compilers: Compilers, kept: Kept, runner: Runner) -> str | None:
-    """The compiler's first error, or nothing; None where that gcc is not at hand."""
+    """Return the compiler's first error, or nothing; None where that gcc is not at hand."""
     command = compilers.command(asked.gcc)
     if not command:
         return None

@@ -43,12 +43,13 @@ class Work:
 
     @staticmethod
     def key(cell: Cell, wanted: tuple[str, ...]) -> str:
-        """What a lock is kept by: the index changes from day to day."""
+        """Return what a lock is kept by: the index changes from day to day."""
         digest = Question(cell=cell, wanted=wanted, rows=1).digest
         return f"{datetime.now(UTC):%Y%m%d}-{digest}"
 
     def imported(self, cell: Cell) -> tuple[str, ...] | None:
-        """What fails when the row's packages are installed and imported; None without the row's Python."""
+        """Return what fails when the row's packages are installed and imported; None without the row's
+        Python."""
         made = self.lock(cell, requirements(cell))
         if made["refused"]:
             return (f"not locked: {made['refused'][:300]}",)
@@ -62,7 +63,7 @@ class Work:
         return (self.out / "imports" / f"{key}.json").is_file()
 
     def compiled(self, asked: Compile) -> str | None:
-        """The first error of the framework's headers, empty for none; None without that gcc."""
+        """Return the first error of the framework's headers, empty for none; None without that gcc."""
         key = f"{asked.name}-{asked.version}-gcc{asked.gcc}"
         answer = self._once("compiles", key, lambda: self._compiled(asked))
         return None if answer is None else str(answer)
@@ -85,7 +86,7 @@ class Work:
             return f"no headers: {error.cause}"
 
     def _once(self, step: str, key: str, ask: Callable[[], Any]) -> Any:
-        """What was answered before, or now. None is no answer, and is asked again."""
+        """Return what was answered before, or now. None is no answer, and is asked again."""
         path = self.out / step / f"{key}.json"
         if path.is_file():
             return json.loads(path.read_bytes())

@@ -80,7 +80,10 @@ def _unanswered(table: str, entry: Entry, away: Mapping[str, str]) -> Compared:
 
 
 def updated(tables: Tables, answers: Iterable[Answer], today: str) -> dict[str, tuple[Entry, ...]]:
-    """The tables as their sources have them now. What did not change keeps the day on which it was read."""
+    """Return the tables as their sources have them now.
+
+    What did not change keeps the day on which it was read.
+    """
     said = tuple(answers)
     gone = {(line.table, line.key) for line in compare(tables, said) if line.outcome is Outcome.GONE}
     new = {table: {entry.key: entry for entry in entries} for table, entries in tables.items()}

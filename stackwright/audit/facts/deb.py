@@ -39,7 +39,7 @@ def mirror(sources: Sources, known: Distribution) -> str:
 
 
 def package(sources: Sources, known: Distribution, name: str) -> Package:
-    """The newest one of a name, from the hashed indexes of the release's suites."""
+    """Return the newest one of a name, from the hashed indexes of the release's suites."""
     address = mirror(sources, known)
     found = None
     for suite_name in known.suites:
@@ -55,7 +55,7 @@ def package(sources: Sources, known: Distribution, name: str) -> Package:
 
 
 def versions(sources: Sources, known: Distribution) -> dict[str, str]:
-    """Every package of a release with its version."""
+    """Return every package of a release with its version."""
     address = mirror(sources, known)
     return {
         name: _field(stanza, "Version")
@@ -102,7 +102,7 @@ class _Part(io.RawIOBase):
 
 
 def member(stream: IO[bytes], name: re.Pattern[str]) -> bytes:
-    """A file of a .deb that is read from its beginning, no further than needed."""
+    """Return a file of a .deb that is read from its beginning, no further than needed."""
     try:
         with tarfile.open(fileobj=_data(stream), mode="r|xz") as data:
             for info in data:
@@ -120,7 +120,7 @@ def member(stream: IO[bytes], name: re.Pattern[str]) -> bytes:
 
 
 def _data(stream: IO[bytes]) -> IO[bytes]:
-    """The tar archive of a .deb, which is an ar archive of three members (deb(5))."""
+    """Return the tar archive of a .deb, which is an ar archive of three members (deb(5))."""
     if stream.read(len(AR_MAGIC)) != AR_MAGIC:
         raise SiteError("a package is no ar archive")
     while header := stream.read(AR_HEADER):

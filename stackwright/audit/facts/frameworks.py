@@ -65,7 +65,7 @@ def _project(
     since: str,
     before: str = "999",
 ) -> Iterator[Answer]:
-    """An answer for each release that has wheels, in the order of the releases."""
+    """Yield an answer for each release that has wheels, in the order of the releases."""
     try:
         found = index.by_version(sources.wheels(project))
     except SiteError as error:
@@ -171,7 +171,7 @@ def _minor(version: str) -> str:
 
 
 def _assigned(source: str, name: str) -> object:
-    """The constant that a module gives to a name; nothing is run."""
+    """Return the constant that a module gives to a name; nothing is run."""
     for node in _parsed(source).body:
         target = node.target if isinstance(node, ast.AnnAssign) else None
         targets = node.targets if isinstance(node, ast.Assign) else [target]
@@ -254,7 +254,7 @@ def _released(sources: Sources, package: str, since: str) -> tuple[list[str], st
 
 
 def _installable(sources: Sources, text: str) -> tuple[tuple[str, ...], str]:
-    """The releases of Python for which the index has a wheel of what is required."""
+    """Return the releases of Python for which the index has a wheel of what is required."""
     wanted = Requirement(text)
     found = [wheel for wheel in sources.wheels(wanted.name) if wheel.version in wanted.specifier]
     return index.installable(found), f"the package index: {wanted.name}"

@@ -36,7 +36,7 @@ class Wheel:
 
 
 def wheels(address: str, project: str) -> tuple[Wheel, ...]:
-    """The wheels that can be installed on Linux and x86-64, in the order of their versions."""
+    """Return the wheels that can be installed on Linux and x86-64, in the order of their versions."""
     url = f"{address.rstrip('/')}/{project}/"
     try:
         document = json.loads(web.page(url, JSON))
@@ -75,7 +75,8 @@ def by_version(found: Iterable[Wheel]) -> dict[Version, tuple[Wheel, ...]]:
 
 
 def pythons(files: Iterable[Wheel]) -> tuple[str, ...]:
-    """The releases of CPython that a version has a wheel for, as in 3.9; free-threaded ones left out."""
+    """Return the releases of CPython that a version has a wheel for, as in 3.9; free-threaded ones left
+    out."""
     tags = {(tag.interpreter, tag.abi) for file in files for tag in file.tags}
     found = [
         re.fullmatch(r"cp3(\d+)", interpreter)
@@ -89,7 +90,7 @@ PYTHONS = tuple(f"3.{minor}" for minor in range(5, 16))
 
 
 def installable(files: Iterable[Wheel]) -> tuple[str, ...]:
-    """The releases of Python that can install one of the files, pure ones too."""
+    """Return the releases of Python that can install one of the files, pure ones too."""
     found = tuple(files)
     return tuple(python for python in PYTHONS if any(_installs(one, python) for one in found))
 
@@ -107,7 +108,8 @@ LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
 
 def glibc(files: Iterable[Wheel]) -> str:
-    """The oldest glibc that every wheel of a version runs on, as its tags say; empty: they do not say."""
+    """Return the oldest glibc that every wheel of a version runs on, as its tags say; empty: they do not
+    say."""
     needs = [min(known, key=_numbers) for file in files if (known := _glibcs(file))]
     return max(needs, key=_numbers, default="")
 

@@ -28,7 +28,7 @@ def _packages(sources: Sources, known: Distribution) -> tuple[Any, str]:
 
 
 def offered(versions: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a release that rows depend on, from the versions of all its packages."""
+    """Return the values of a release that rows depend on, from the versions of all its packages."""
     missing = sorted({"python3", "libc6", "openmpi-bin", "mpich", "cmake"} - set(versions))
     if missing:
         raise SiteError(f"the mirror has no package {', '.join(missing)}")

@@ -45,7 +45,7 @@ def architectures(help_text: str) -> tuple[str, ...]:
 
 
 def newest_gcc(header: str) -> int | None:
-    """The highest major release that crt/host_config.h lets pass; None if it says nothing of gcc."""
+    """Return the highest major release that crt/host_config.h lets pass; None if it says nothing of gcc."""
     found = NEWEST_GCC.findall(header)
     return int(found[0]) if found else None
 
@@ -93,7 +93,7 @@ def _gcc(sources: Sources, project: str, wheel: Wheel) -> tuple[Any, str]:
 
 
 def _examined(runner: Runner, wheel: Wheel) -> dict[str, Any]:
-    """What a compiler's wheel says: its architectures, and the newest gcc if the header is in it."""
+    """Return what a compiler's wheel says: its architectures, and the newest gcc if the header is in it."""
     with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
         path = Path(folder) / "wheel.zip"
         web.download(wheel.url, wheel.sha256, path)
@@ -124,7 +124,7 @@ def _ending(names: Iterable[str], end: str) -> str:
 
 
 def listed(runner: Runner, program: Path) -> tuple[str, ...]:
-    """What a ptxas itself lists; SiteError where it does not run here."""
+    """Return what a ptxas itself lists; SiteError where it does not run here."""
     if platform.machine() != AMD64.machine:
         raise SiteError(f"a ptxas for {AMD64.machine} does not run on {platform.machine()}")
     program.chmod(0o700)
@@ -164,7 +164,7 @@ def _packaged_gcc(sources: Sources, known: Distribution) -> tuple[Any, str]:
 
 
 def _whole(sources: Sources) -> tuple[Any, str]:
-    """The releases of CUDA of which every part of a compiler is on the index."""
+    """Return the releases of CUDA of which every part of a compiler is on the index."""
     have = [{(wheel.version.major, wheel.version.minor) for wheel in sources.wheels(name)} for name in NVCC]
     both = sorted(set.intersection(*have))
     return [f"{major}.{minor}" for major, minor in both], f"the package index: {', '.join(NVCC)}"

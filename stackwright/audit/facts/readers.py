@@ -25,7 +25,7 @@ READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
 
 
 def sources(site: Site, runner: Runner, kept: Path) -> Sources:
-    """The index and the mirrors that this host is configured for."""
+    """Return the index and the mirrors that this host is configured for."""
     return Sources(index=index_address(runner, site), mirror=site.mirror_of, kept=kept, runner=runner)
 
 
@@ -34,7 +34,7 @@ def _tables(groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def known(groups: Sequence[str] = ()) -> dict[str, tuple[Entry, ...]]:
-    """The committed tables of some groups, or of all."""
+    """Return the committed tables of some groups, or of all."""
     return {table: entries.load(table) for table in _tables(groups)}
 
 
@@ -47,7 +47,7 @@ def ask(sources: Sources, groups: Sequence[str], say: Callable[[str], None]) -> 
 
 
 def write(tables: Mapping[str, Iterable[Entry]]) -> Iterator[Path]:
-    """The files that changed."""
+    """Yield the files that changed."""
     for table, found in tables.items():
         path, text = entries.DATA / f"{table}.json", entries.written(found)
         if path.read_bytes() != text:

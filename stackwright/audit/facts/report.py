@@ -38,7 +38,7 @@ def shown(known: Tables) -> dict[str, Any]:
 
 
 def lines(compared: Iterable[Compared], *, every: bool = False) -> Iterator[str]:
-    """What differs and what could not be asked; with ``every`` what agrees as well."""
+    """Yield what differs and what could not be asked; with ``every`` what agrees as well."""
     for line in compared:
         if every or line.outcome is not Outcome.AGREES:
             yield f"{line.table} {line.key}: {line.outcome}: {_difference(line)}{line.source}"
@@ -79,7 +79,7 @@ def summary(compared: Sequence[Compared]) -> str:
 
 
 def page(compared: Sequence[Compared], today: str) -> str:
-    """The report that is committed."""
+    """Return the report that is committed."""
     per_table = [
         f"| {table} | {' | '.join(str(count) for count in _counts(compared, table))} |"
         for table in dict.fromkeys(line.table for line in compared)
@@ -126,7 +126,7 @@ def _escaped(text: str) -> str:
 
 
 def from_documents() -> tuple[Provenance, ...]:
-    """The facts of rules and of tables in the code that are not read by a program."""
+    """Return the facts of rules and of tables in the code that are not read by a program."""
     every: tuple[CellRule | LockRule | ExtraRule, ...] = (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES)
     rules = (rule.fact for rule in every)
     rows = (row[2] for row in distributions.NVIDIA_IMAGES)

@@ -125,7 +125,7 @@ class Ranges(io.RawIOBase):
 
 
 def _size(url: str) -> int:
-    """The size of a file whose size the index does not name (PEP 700)."""
+    """Return the size of a file whose size the index does not name (PEP 700)."""
     with opened(url, {"Range": "bytes=0-0"}) as answer:
         match = re.fullmatch(r"bytes 0-0/(\d{1,15})", answer.headers.get("Content-Range", ""))
     if match is None:
@@ -134,7 +134,7 @@ def _size(url: str) -> int:
 
 
 def archive(url: str, size: int) -> zipfile.ZipFile:
-    """A wheel on a server, of which only what is asked for is fetched; ``size`` 0: not known."""
+    """Return a wheel on a server, of which only what is asked for is fetched; ``size`` 0: not known."""
     try:
         return zipfile.ZipFile(io.BufferedReader(Ranges(url, size or _size(url)), BLOCK))
     except zipfile.BadZipFile as error:

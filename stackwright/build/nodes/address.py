@@ -43,7 +43,7 @@ class Address:
 
 
 def address(text: str) -> Address:
-    """UsageError for what is none of them, and for a file of hosts that is not one."""
+    """Raise UsageError for what is none of them, and for a file of hosts that is not one."""
     if text == "slurm":
         return Address(kind=Kind.SLURM)
     if text.startswith("ssh:"):

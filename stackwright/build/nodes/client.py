@@ -131,7 +131,7 @@ def _jobs(client: Client) -> tuple[str, ...]:
 
 
 def in_queue(jobs: Sequence[str], runner: Runner) -> bool:
-    """Whether one of them waits or runs, as long as Slurm does not answer otherwise. Dask does not ask."""
+    """Return whether a job waits or runs; True until Slurm denies it. Dask does not ask."""
     done = runner(["squeue", "--noheader", "--format=%i", f"--jobs={','.join(jobs)}"], timeout=60)
     return bool(done.stdout.strip()) or not (done.ok or UNKNOWN in done.stderr)
 
@@ -186,12 +186,12 @@ def _ssh(address: Address, means: Means) -> Iterator[SpecCluster]:
 
 
 def _preloads(role: str) -> list[str]:
-    """The site's, which Dask does not read where it is given some, and ours."""
+    """Return the site's, which Dask does not read where it is given some, and ours."""
     return [*dask.config.get(f"distributed.{role}.preload"), tls.__name__]
 
 
 def _security() -> Security | None:
-    """The site's certificates, or some for this run only; None where the site wants no encryption."""
+    """Return the site's certificates, or some for this run only; None where the site wants no encryption."""
     if _in_the_clear():
         return None
     own = dask.config.get(f"{TLS}.ca-file")

@@ -116,7 +116,7 @@ def _token(folder: Path) -> Iterator[Path]:
 
 
 def _require_gpu(address: Address, on_gpu: Collection[str]) -> None:
-    """UsageError where rows that are tested on a GPU would wait for a host that is not named."""
+    """Raise UsageError where rows that are tested on a GPU would wait for a host that is not named."""
     if on_gpu and address.kind is Kind.SSH and not any(host.gpus for host in address.hosts):
         hint = "write gpus=N after a host that has some, or leave out --gpu"
         raise UsageError(f"--gpu: no host has a GPU, and {min(on_gpu)} is tested on one", hint=hint)
@@ -191,7 +191,7 @@ class _Run:
         return self.failed
 
     def _graph(self) -> tuple[dict[str, Callable[[], Future[Any]]], TopologicalSorter[str]]:
-        """What is to be done by name, and in which order."""
+        """Return what is to be done by name, and in which order."""
         by_id = {row.stack.id: row for row in self.rows}
         shared = pieces(row.recipe for row in self.rows) if self.shared.cache else ()
         start: dict[str, Callable[[], Future[Any]]] = {}

@@ -128,7 +128,7 @@ def share_base(shared: Shared, task: Task) -> None:
 
 
 def share(shared: Shared, task: Task, piece: Piece) -> str:
-    """The reference of a piece that is in the cache, built and pushed by this node if it was not."""
+    """Return the reference of a piece that is in the cache, built and pushed by this node if it was not."""
     job = _job(shared, task)
     assert job.cache is not None
     images = ensure_base(job)

@@ -154,7 +154,7 @@ def finish(
 
 
 def _by_archive(task: Squashing) -> bool:
-    """The way that needs nothing of the engine: through a file that holds the whole image."""
+    """Convert through a file that holds the whole image; that needs nothing of the engine."""
     scratch = task.folder
     archive = engine.save(task.docker, task.runner, task.image, scratch / "image.tar")
     # A cache would be of no use beyond this, and a user could not remove what a container's root left in it.
@@ -168,12 +168,13 @@ def _by_archive(task: Squashing) -> bool:
 
 
 def labels(apptainer: Apptainer, sif: Path) -> dict[str, str]:
-    """The labels of a SIF; ConvertError when it cannot be opened."""
+    """Return the labels of a SIF; ConvertError when it cannot be opened."""
     return dict(apptainer.inspect(sif)["attributes"].get("labels") or {})
 
 
 def described(apptainer: Apptainer, sif: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    """The labels of a SIF, and the scripts that it runs at its start. ConvertError when it cannot be opened.
+    """Return the labels of a SIF, and the scripts that it runs at its start. ConvertError when it cannot be
+    opened.
 
     spython does not ask for the startscript.
     """

@@ -37,7 +37,7 @@ def recipe(job: Job) -> Recipe:
 
 
 def tools(job: Job) -> tuple[tuple[str, str], ...]:
-    """What a record says about what builds and judges."""
+    """Return what a record says about what builds and judges."""
     apptainer = ("apptainer", job.apptainer().version)
     return (("stackwright", __version__), apptainer, ("checks", checks_digest(job.project.root)))
 
@@ -58,7 +58,7 @@ def build(job: Job, current: Record) -> Record:
 
 
 def is_built(job: Job, current: Record) -> bool:
-    """Whether the file that is there is what a build would make."""
+    """Return whether the file that is there is what a build would make."""
     sif = current.sif
     if sif is None or current.definition is None or current.definition.key != recipe(job).key:
         return False
@@ -97,7 +97,7 @@ def outside(job: Job, sif: Path) -> Documents:
 
 
 def is_proven(job: Job, current: Record) -> bool:
-    """Whether it passed, and its facts are there to be compared."""
+    """Return whether it passed, and its facts are there to be compared."""
     verdict = current.verdict(World.DEFINITION)
     return verdict is not None and not verdict.failed and job.facts(World.DEFINITION).is_dir()
 
@@ -141,7 +141,8 @@ def _renamed(job: Job, current: Record, sif: SifFile) -> Record:
 
 
 def problem(current: Record) -> VerdictError | None:
-    """What is wrong with a SIF that was built: checks that failed, and differences without a reason."""
+    """Return what is wrong with a SIF that was built: checks that failed, and differences without a
+    reason."""
     verdict = current.verdict(World.DEFINITION)
     failed = [f"{check.tier}: {check.id}: {check.detail}" for check in verdict.failed] if verdict else []
     found = current.definition.unexplained if current.definition else ()
@@ -157,7 +158,7 @@ def problem(current: Record) -> VerdictError | None:
 
 
 def _shortened(found: Difference) -> Difference:
-    """The same with values that a person can read."""
+    """Return the same with values that a person can read."""
     return replace(found, one=_shown(found.one), other=_shown(found.other))
 
 

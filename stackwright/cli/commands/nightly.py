@@ -110,7 +110,7 @@ def _asker(app: App, locked: bool) -> Callable[[Sequence[Cell]], Answers]:
 
 
 def _publisher(app: App, options: dict[str, Any]) -> night.Publisher | None:
-    """SiteError at once where no registry is named. An engine is looked for when there is work."""
+    """Raise SiteError at once where no registry is named. An engine is looked for when there is work."""
     from stackwright.cli.commands.shards import publisher
     from stackwright.nightly import publishing, shards
 

@@ -20,7 +20,8 @@ def changes(old: Cell, new: Cell) -> tuple[str, ...]:
 
 
 def settings(old: Cell, new: Cell) -> tuple[str, ...]:
-    """What ``--set`` takes to make the one from the other: "mpi=openmpi5.0", "gpu_arch=8.0,9.0", "torch="."""
+    """Return what ``--set`` takes to make the one from the other: "mpi=openmpi5.0", "gpu_arch=8.0,9.0",
+    "torch="."""
     return tuple(f"{name}={written(new.value(name))}" for name in _differing(old, new))
 
 

@@ -21,7 +21,8 @@ GLOB = frozenset("*?[")
 
 
 def expand(matrix: Matrix) -> tuple[Cell, ...]:
-    """The rows: combinations of the axes in the order of the file, then ``include``. Raises MatrixError."""
+    """Return the rows: combinations of the axes in the order of the file, then ``include``. Raises
+    MatrixError."""
     _refuse_too_many(matrix)
     cells: dict[str, Cell] = {}
     for cell in _combinations(matrix):
@@ -112,7 +113,7 @@ def _cell(id: str, values: dict[str, Any], line: int) -> Cell:
 
 
 def text_of(value: Value) -> str:
-    """A value as one word: what ``--where`` compares with and what a message shows. "" is left out."""
+    """Return a value as one word: what ``--where`` compares with and what a message shows. "" is left out."""
     if isinstance(value, Mpi):
         return f"{value.flavour}{value.version}"
     if isinstance(value, bool):
@@ -149,7 +150,8 @@ ID_ORDER = tuple(ID_PART)
 
 
 def select(cells: Sequence[Cell], ids: Sequence[str], where: Sequence[str]) -> tuple[Cell, ...]:
-    """The rows that match one of ``ids`` (all, if there is none) and every ``field=value`` of ``where``.
+    """Return the rows that match one of ``ids`` (all, if there is none) and every ``field=value`` of
+    ``where``.
 
     In the order of ``cells``. Raises UsageError where an id, a glob or a condition matches nothing.
     """

@@ -33,7 +33,7 @@ def load(path: Path) -> Matrix:
 
 
 def interpret(text: str, path: str, loader: type[Any] = LOADER) -> Matrix:
-    """The matrix that ``text`` describes. ``path`` is only for messages."""
+    """Return the matrix that ``text`` describes. ``path`` is only for messages."""
     root = parse(text, path, loader)
     try:
         checked = ADAPTER.validate_python(plain(root))
@@ -108,7 +108,7 @@ def _decode(data: bytes, path: str) -> str:
 
 
 def plain(node: Node) -> Any:
-    """What pydantic checks. A scalar that is neither string, bool nor null stays a node, which
+    """Return what pydantic checks. A scalar that is neither string, bool nor null stays a node, which
     no type accepts: a number would have lost how it was written."""
     if isinstance(node, Mapping):
         return {key: plain(value) for key, (_, value) in node.entries.items()}

@@ -69,7 +69,7 @@ Loc = tuple[int | str, ...]
 
 
 def explain(error: ValidationError, root: Node, path: str) -> MatrixError:
-    """The problem that stands first in the file. What is missing comes last: a key that was
+    """Return the problem that stands first in the file. What is missing comes last: a key that was
     misspelt is both unknown and missing, and a list whose first entry is wrong counts as too short."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     placed = [(place(problem["type"], problem["loc"], root), problem) for problem in found]
@@ -82,7 +82,10 @@ def explain(error: ValidationError, root: Node, path: str) -> MatrixError:
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """A question with the nearest of ``known``, or nothing. difflib takes 20 µs a word: there is a limit."""
+    """Return a question with the nearest of ``known``, or nothing.
+
+    difflib takes 20 µs a word: there is a limit.
+    """
     found = get_close_matches(word[:64], list(islice(known, 10_000)), n=1)
     return f"did you mean {found[0]!r}?" if found else ""
 

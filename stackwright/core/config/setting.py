@@ -73,7 +73,7 @@ def _version(setting: str, text: str) -> str:
 
 
 def _value(name: str, text: str, os: str) -> Any:
-    """The value of a field as the matrix would have it; an empty text leaves the field out."""
+    """Return the value of a field as the matrix would have it; an empty text leaves the field out."""
     entry = unsupported.value(name, text)
     if entry:
         raise UsageError(f"--set {name}={text} is not supported: {entry.why}", hint=entry.instead)

@@ -87,13 +87,13 @@ ENTRIES = (
 
 
 def value(field: str, text: str) -> Entry | None:
-    """The entry about a value of a field, if there is one."""
+    """Return the entry about a value of a field, if there is one."""
     about = (entry for entry in ENTRIES if entry.field and field in entry.field.split("|"))
     return next((one for one in about if _is(one, text)), None)
 
 
 def name(name: str) -> Entry | None:
-    """The entry about the name of a field that rows do not have."""
+    """Return the entry about the name of a field that rows do not have."""
     return next((entry for entry in ENTRIES if not entry.field and _is(entry, name)), None)
 
 

@@ -64,7 +64,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def short(text: str) -> str:
-    """A value as a message quotes it: on one line, control characters escaped, not too long."""
+    """Return a value as a message quotes it: on one line, control characters escaped, not too long."""
     return repr(text) if len(text) <= 60 else f"{text[:60]!r}… ({len(text)} characters)"
 
 
@@ -73,7 +73,7 @@ def wrong(path: str, mark: Mark, cause: str, hint: str = "") -> MatrixError:
 
 
 def parse(text: str, path: str, loader: type[Any] = LOADER) -> Node:
-    """The one document in ``text``. ``path`` is only for messages."""
+    """Return the one document in ``text``. ``path`` is only for messages."""
     _refuse_characters(text, path)
     builder = _Builder(path)
     events = _events(text, path, loader)
@@ -199,7 +199,7 @@ class _Builder:
 
 
 def _kind(event: Any) -> str:
-    """What YAML makes of a scalar: only an unquoted one can be anything but a string."""
+    """Return what YAML makes of a scalar: only an unquoted one can be anything but a string."""
     if not event.implicit[0] or len(event.value) > 64:
         return "string"
     tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
@@ -207,7 +207,7 @@ def _kind(event: Any) -> str:
 
 
 def at(root: Node, loc: tuple[int | str, ...]) -> tuple[Mark, Node]:
-    """The node that ``loc`` leads to, as far as it is there, and the place to show for it: that of
+    """Return the node that ``loc`` leads to, as far as it is there, and the place to show for it: that of
     the value where it is on the key's line, else that of its key."""
     mark, node = root.mark, root
     for step in loc:

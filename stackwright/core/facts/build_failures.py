@@ -123,13 +123,13 @@ CAUSES = (
 
 
 def known_cause(lines: Iterable[str]) -> Cause | None:
-    """The first cause of the table that the log shows."""
+    """Return the first cause of the table that the log shows."""
     text = "\n".join(lines)
     return next((cause for cause in CAUSES if re.search(cause.pattern, text)), None)
 
 
 def cause_named(name: str) -> Cause | None:
-    """The cause that a record names; None for one that is not in the table any more."""
+    """Return the cause that a record names; None for one that is not in the table any more."""
     return next((cause for cause in CAUSES if cause.name == name), None)
 
 
@@ -168,5 +168,5 @@ class BuildFailure:
 
 
 def last_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """The lines that a person is shown."""
+    """Return the lines that a person is shown."""
     return tuple([line for line in lines if line.strip()][-SHOWN_TAIL:])

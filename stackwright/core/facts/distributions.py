@@ -72,7 +72,7 @@ class Distribution:
 
 
 def _distribution(id: str, **own: Any) -> Distribution:
-    """What we know of a release for ourselves, with what its mirror says."""
+    """Return what we know of a release for ourselves, with what its mirror says."""
     entry = next(one for one in entries.load("distributions") if one.key == id)
     value = dict(entry.value)
     first, *others = value.pop("python")
@@ -159,12 +159,13 @@ def distribution(os: str) -> Distribution | None:
 
 
 def nvidia_tags(os: str) -> tuple[str, ...]:
-    """The releases of CUDA that NVIDIA made a devel image of on this release of Ubuntu, in their order."""
+    """Return the releases of CUDA that NVIDIA made a devel image of on this release of Ubuntu, in their
+    order."""
     return tuple(tag for ubuntu, tags, _ in NVIDIA_IMAGES if f"ubuntu-{ubuntu}" == os for tag in tags.split())
 
 
 def nvidia_tag(os: str, cuda: str) -> str | None:
-    """The newest image of the CUDA that a row names, which may leave parts out: 11.8 -> 11.8.0."""
+    """Return the newest image of the CUDA that a row names, which may leave parts out: 11.8 -> 11.8.0."""
     fitting = [tag for tag in nvidia_tags(os) if tag == cuda or tag.startswith(cuda + ".")]
     return fitting[-1] if fitting else None
 
@@ -184,7 +185,7 @@ def gcc_release(gcc: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def as_numbers(version: str) -> tuple[int, ...]:
-    """The numeric head of a version, for comparing releases: "12.4" -> (12, 4)."""
+    """Return the numeric head of a version, for comparing releases: "12.4" -> (12, 4)."""
     return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdigit())
 
 
@@ -194,13 +195,13 @@ def cuda_release(cuda: str) -> str:
 
 
 def highest_gcc(cuda: str) -> int | None:
-    """The newest gcc that this CUDA's nvcc accepts; None for a CUDA that the table does not know."""
+    """Return the newest gcc that this CUDA's nvcc accepts; None for a CUDA that the table does not know."""
     entry = CUDA_GCC.get(cuda_release(cuda))
     return int(entry.value) if entry else None
 
 
 def architectures() -> tuple[str, ...]:
-    """Every compute capability that some release of CUDA makes code for."""
+    """Return every compute capability that some release of CUDA makes code for."""
     found = {arch for entry in CUDA_ARCH.values() for arch in entry.value}
     return tuple(sorted(found, key=as_numbers))
 

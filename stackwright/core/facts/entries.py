@@ -25,7 +25,7 @@ class Entry:
 
 @cache
 def load(table: str) -> tuple[Entry, ...]:
-    """The entries of a table, in the order of its file."""
+    """Return the entries of a table, in the order of its file."""
     return parse((DATA / f"{table}.json").read_bytes())
 
 
@@ -41,7 +41,7 @@ def parse(text: bytes) -> tuple[Entry, ...]:
 
 
 def written(entries: Iterable[Entry]) -> bytes:
-    """The bytes of a table's file: an entry per line, so that a diff shows what changed."""
+    """Return the bytes of a table's file: an entry per line, so that a diff shows what changed."""
     lines = (
         json.dumps(
             {

@@ -33,7 +33,7 @@ class Code:
     ptx: tuple[tuple[int, ...], ...]
 
     def runs(self, arch: str) -> Runs:
-        """How the wheel's code runs on a GPU of this compute capability."""
+        """Return how the wheel's code runs on a GPU of this compute capability."""
         wanted = as_numbers(arch)
         if any(_same_chip(one, wanted) and one[0] == wanted[0] and one <= wanted for one in self.machine):
             return Runs.AS_IS
@@ -54,7 +54,7 @@ class Table:
     fact: Provenance
 
     def entries(self, version: str) -> str | None:
-        """What the wheel of a release names; None for a wheel that was not read, or names nothing."""
+        """Return what the wheel of a release names; None for a wheel that was not read, or names nothing."""
         found = self.wheels.of(version) if "+" not in version else None
         return (found.code or None) if found else None
 

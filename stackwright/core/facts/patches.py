@@ -19,7 +19,7 @@ class Patch:
     content: bytes
 
     def applies(self, values: Mapping[str, str]) -> bool:
-        """Whether every condition holds; a value that the row lacks fulfils none."""
+        """Return whether every condition holds; a value that the row lacks fulfils none."""
         return all(name in values and SpecifierSet(spec).contains(values[name]) for name, spec in self.when)
 
 

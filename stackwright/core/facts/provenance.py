@@ -43,5 +43,5 @@ WEAKEST_FIRST = (How.UNCHECKED, How.DOCUMENTED, How.READ)
 
 
 def weakest(*facts: Provenance) -> Provenance:
-    """The provenance of a conclusion: it is as good as the weakest fact that it rests on."""
+    """Return the provenance of a conclusion: it is as good as the weakest fact that it rests on."""
     return min(facts, key=lambda fact: WEAKEST_FIRST.index(fact.how))

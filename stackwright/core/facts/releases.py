@@ -29,5 +29,5 @@ RELEASES = {package: tuple(map(str, entry.value)) for package, entry in _ENTRIES
 
 
 def released(packages: Iterable[str]) -> frozenset[Version]:
-    """Every release that one of the packages has."""
+    """Return every release that one of the packages has."""
     return frozenset(Version(release) for package in packages for release in RELEASES[package])

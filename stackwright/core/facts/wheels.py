@@ -67,7 +67,7 @@ class Wheels:
 
     @classmethod
     def load(cls, name: str, describe: Describe) -> Wheels:
-        """The newest of each minor release represents it; an older one has an entry where it differs."""
+        """Return the wheels of a table: the newest of each minor release, and older ones that differ."""
         found: list[Wheel] = []
         minors: dict[str, list[Entry]] = {}
         for entry in entries.load(name):
@@ -84,7 +84,7 @@ class Wheels:
         return tuple(one.newest for one in self.entries if one.release == minor(one.newest))
 
     def of(self, version: str) -> Wheel | None:
-        """The entry of a version: the longest ``release`` that it starts with."""
+        """Return the entry of a version: the longest ``release`` that it starts with."""
         return _entry(self, version)
 
 
@@ -113,7 +113,7 @@ FIRST_NCCL = "2.13"
 
 
 def build(version: str) -> str | None:
-    """The CUDA release of a +cuNNN suffix: 2.0.1+cu118 -> 11.8."""
+    """Return the CUDA release of a +cuNNN suffix: 2.0.1+cu118 -> 11.8."""
     local = version.partition("+")[2]
     digits = local.removeprefix("cu")
     return f"{digits[:-1]}.{digits[-1]}" if local.startswith("cu") and digits.isdigit() else None

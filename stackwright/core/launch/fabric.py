@@ -29,7 +29,7 @@ def ssh_words(site: Site) -> tuple[str, ...]:
 
 
 def nccl(target: Target, site: Site) -> Iterator[Variable]:
-    """How NCCL finds the way between GPUs of different hosts."""
+    """Yield how NCCL finds the way between GPUs of different hosts."""
     if site.interface:
         why = "NCCL's ranks find each other on this interface, and what goes over TCP goes here"
         yield Variable("NCCL_SOCKET_IFNAME", site.interface, why)
@@ -66,7 +66,7 @@ def uses_ucx(target: Target, site: Site) -> bool:
 
 
 def proofs(site: Site, ranks: str) -> Iterator[Proof]:
-    """What the ranks run before the training; ``ranks`` is their number, for a shell."""
+    """Yield what the ranks run before the training; ``ranks`` is their number, for a shell."""
     yield Proof(name="prove_world", program=_text(world.__file__), words=(ranks, site.fabric))
     if site.fabric is Fabric.INFINIBAND and (len(site.hosts) or site.nodes) > 1:
         yield Proof(name="prove_nccl", program=_text(nccl_route.__file__), words=())

@@ -75,7 +75,7 @@ def _before(target: Target, site: Site) -> Iterator[str]:
 
 
 def _name(row: str) -> str:
-    """A row's name as a label of DNS (RFC 1035), which the operator makes the workers' names of."""
+    """Return a row's name as a label of DNS (RFC 1035), which the operator makes the workers' names of."""
     kept = re.sub(r"[^a-z0-9]+", "-", row.lower()).strip("-")
     return (kept if kept[:1].isalpha() else f"row-{kept}")[:40].rstrip("-")
 
@@ -113,7 +113,8 @@ def _launcher(target: Target, site: Site, command: tuple[str, ...]) -> dict[str,
 
 
 def _literal(word: str) -> str:
-    """A word that Kubernetes hands on as it is: it puts values in place of $(NAME), and $ in that of $$."""
+    """Return a word that Kubernetes hands on as it is: it puts values in place of $(NAME), and $ in that of
+    $$."""
     return word.replace("$", "$$") if re.search(r"\$(\$|\([-._a-zA-Z0-9]+\))", word) else word
 
 

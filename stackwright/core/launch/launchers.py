@@ -65,7 +65,7 @@ LAUNCHERS: dict[str, Launcher] = {
 
 
 def chosen(asked: Sequence[str]) -> str:
-    """The one launcher that was asked for."""
+    """Return the one launcher that was asked for."""
     names = " or ".join(f"--{name}" for name in LAUNCHERS)
     if len(asked) != 1:
         raise UsageError(f"{len(asked)} launchers are named, and one is needed", hint=f"add {names}")

@@ -48,7 +48,7 @@ def openmpi(target: Target, site: Site, command: tuple[str, ...]) -> Line:
 
 
 def openmpi_options(target: Target, site: Site) -> tuple[Option, ...]:
-    """All but the ranks and where they are."""
+    """Return all but the ranks and where they are."""
     modern = target.mpi_major >= 5
     variables = (*nccl(target, site), *(ucx(site) if site.fabric is Fabric.INFINIBAND else ()))
     return (

@@ -83,7 +83,8 @@ def site(*, hosts_text: str | None = None, fabric: str = Fabric.TCP, **fields: U
 
 
 def suits(launcher: str, reads: frozenset[str], given: set[str]) -> None:
-    """UsageError where an option is missing that the launcher cannot do without, or means nothing to it."""
+    """Raise UsageError where an option is missing that the launcher cannot do without, or means nothing to
+    it."""
     foreign = sorted(given - reads)
     if foreign:
         options = ", ".join(f"--{name}" for name in sorted(reads))

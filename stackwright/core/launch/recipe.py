@@ -267,7 +267,7 @@ Launch = Line | Batch | Manifest
 
 
 def script(launch: Launch) -> str:
-    """All of it with its explanations as comments: for a shell, for sbatch or for kubectl."""
+    """Return all of it with its explanations as comments: for a shell, for sbatch or for kubectl."""
     first = ("#!/bin/bash",) if isinstance(launch, Batch) else ()
     when = f"Use it {launch.when}."
     reasons = (f"{setting}: {why}" for setting, why in launch.settings)

@@ -82,7 +82,7 @@ def _step(target: Target) -> tuple[Option, ...]:
 
 
 def _way(target: Target, site: Site) -> tuple[tuple[Option, ...], str, tuple[str, ...]]:
-    """The words that lead into the container, when to use them, and what is done before."""
+    """Return the words that lead into the container, when to use them, and what is done before."""
     if site.pyxis:
         return _pyxis(target)
     start = (

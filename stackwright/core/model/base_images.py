@@ -7,7 +7,7 @@ from stackwright.core.model.site import RegistryAddress, Site
 
 
 def source_of(site: Site) -> RegistryAddress:
-    """SiteError where images are handed in."""
+    """Raise SiteError where images are handed in."""
     if site.images is None:
         hint = "name a registry that has them, or build with locks that have no digests"
         raise SiteError("the site takes images from no registry", place="mirrors.images", hint=hint)
@@ -22,7 +22,7 @@ def repository(source: RegistryAddress, image: str) -> str:
 
 
 def reference(site: Site, image: str, digest: str) -> str:
-    """What the engine pulls: by digest, whatever the tag leads to by then."""
+    """Return what the engine pulls: by digest, whatever the tag leads to by then."""
     source = source_of(site)
     return f"{source.host}/{repository(source, image)}@{digest}"
 

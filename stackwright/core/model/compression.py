@@ -45,7 +45,7 @@ class Compression:
 
 
 def compression(text: str) -> Compression:
-    """UsageError where it is none of the choices."""
+    """Raise UsageError where it is none of the choices."""
     match = _NAME.fullmatch(text)
     kind = match["kind"] if match else None
     level = int(match["level"] or _USUAL[kind]) if match and kind else 0

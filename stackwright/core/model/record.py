@@ -182,7 +182,7 @@ class Record:
 
 
 def flatten(row: Mapping[str, object], prefix: str = "") -> tuple[tuple[str, str], ...]:
-    """A row as pairs of text: ``{"mpi": {"version": "5"}}`` is ("mpi.version", "5"); None is left out.
+    """Return a row as pairs of text: ``{"mpi": {"version": "5"}}`` is ("mpi.version", "5"); None is left out.
 
     ``frameworks`` is not part of a name: a framework is called as in the matrix, "torch".
     """

@@ -109,21 +109,21 @@ class Cell:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Cell:
-        """A row by its fields and components; a component without a version is left out."""
+        """Return a row by its fields and components; a component without a version is left out."""
         return cls(**_apart(values, ()))
 
     def changed(self, values: Mapping[str, Any]) -> Cell:
-        """The row with other values of some fields and components."""
+        """Return the row with other values of some fields and components."""
         return replace(self, **_apart(values, self.components))
 
     def value(self, name: str) -> Any:
-        """The value of a field; the version of a component, or None where the row has none of it."""
+        """Return the value of a field; the version of a component, or None where the row has none of it."""
         if name in OWN_FIELDS:
             return getattr(self, name)
         return next((version for component, version in self.components if component == name), None)
 
     def values(self) -> dict[str, Any]:
-        """Every field and every component."""
+        """Return every field and every component."""
         own = {name: getattr(self, name) for name in OWN_FIELDS if name != "components"}
         return {**own, **dict(self.components)}
 
@@ -189,7 +189,7 @@ class Lock:
     toolchain: tuple[Package, ...] = ()
 
     def version(self, name: str) -> str | None:
-        """The locked version of a Python package, or None."""
+        """Return the locked version of a Python package, or None."""
         return next((p.version for p in self.packages if p.name == name), None)
 
 

@@ -61,7 +61,7 @@ class Site:
     signing_password: str = field(default="", repr=False)
 
     def mirror_of(self, os: str) -> str | None:
-        """The mirror of the distribution that a row's ``os`` is a release of."""
+        """Return the mirror of the distribution that a row's ``os`` is a release of."""
         return self.ubuntu if os.startswith("ubuntu-") else self.mirror
 
 

@@ -27,7 +27,7 @@ class Example:
 
 
 def render_definition(stack: Stack, sources: Sources) -> Recipe:
-    """The folder of one definition file; its key is its own, and that of the image stays as it is."""
+    """Return the folder of one definition file; its key is its own, and that of the image stays as it is."""
     templates = environment(sources)
     templates.filters["definition_label"] = definition_label
     template = templates.get_template("singularity/Definition.j2")

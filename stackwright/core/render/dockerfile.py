@@ -36,7 +36,7 @@ MPI_DEVELOPMENT = {MpiFlavour.OPENMPI: "libopenmpi-dev", MpiFlavour.MPICH: "libm
 
 
 def declared(stack: Stack) -> dict[str, Any]:
-    """The row as it is written into the image, in JSON types: what must be found inside."""
+    """Return the row as it is written into the image, in JSON types: what must be found inside."""
     allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
     return {
         "id": stack.id,
@@ -60,7 +60,7 @@ def declared(stack: Stack) -> dict[str, Any]:
 
 
 def render(stack: Stack, sources: Sources) -> Recipe:
-    """The context of one image; the same stack and sources give the same bytes."""
+    """Return the context of one image; the same stack and sources give the same bytes."""
     dockerfile = environment(sources).get_template("Dockerfile.j2").render(**values(stack, sources))
     return recipe(stack, {**context(stack, sources), "Dockerfile": (dockerfile + "\n").encode()})
 
@@ -71,7 +71,7 @@ def recipe(stack: Stack, files: Mapping[str, bytes]) -> Recipe:
 
 
 def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
-    """What both a Dockerfile and a definition file take from their folder."""
+    """Return what both a Dockerfile and a definition file take from their folder."""
     files = {
         "requirements.txt": pins(stack.lock).encode(),
         "row.json": (_row_json(stack) + "\n").encode(),
@@ -89,7 +89,7 @@ def _row_json(stack: Stack) -> str:
 
 
 def gpu_test(sources: Sources, reference: str, extensions: Sequence[str], run_flag: str) -> str:
-    """The Dockerfile of ``build --gpu``; ``run_flag`` asks BuildKit for the device."""
+    """Return the Dockerfile of ``build --gpu``; ``run_flag`` asks BuildKit for the device."""
     template = environment(sources).get_template("gpu-test.j2")
     return template.render(reference=reference, extensions=extensions, run_flag=run_flag) + "\n"
 
@@ -111,7 +111,7 @@ def bake(recipes: Iterable[Recipe]) -> str:
 
 
 def reference(recipe: Recipe) -> str:
-    """The image's name: the row, and the head of the content key."""
+    """Return the image's name: the row, and the head of the content key."""
     return f"stackwright/{recipe.id}:{version(recipe)}"
 
 
@@ -169,7 +169,7 @@ def dockerfile_literal(value: str) -> str:
 
 
 def values(stack: Stack, sources: Sources) -> dict[str, Any]:
-    """What the templates of both worlds may name."""
+    """Return what the templates of both worlds may name."""
     known, provider = distributions.known(stack.os), PROVIDERS[stack.provider]
     return {
         "stack": stack,
@@ -217,13 +217,13 @@ def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
 
 
 def _python(stack: Stack, known: distributions.Distribution) -> str:
-    """The program, whose name is also the head of its packages': the distribution's own is python3."""
+    """Return the program, whose name is also the head of its packages': the distribution's own is python3."""
     minor = ".".join(stack.python.split(".")[:2])
     return "python3" if minor == known.python else f"python{minor}"
 
 
 def _packages(stack: Stack, known: distributions.Distribution) -> dict[str, tuple[str, ...]]:
-    """The distribution's packages of each stage, sorted so that equal sets give equal text."""
+    """Return the distribution's packages of each stage, sorted so that equal sets give equal text."""
     python, gcc = _python(stack, known), distributions.gcc_release(stack.gcc)
     compiler = (f"g++-{gcc}", f"gcc-{gcc}", f"{python}-dev")
     mpi: Mpi = stack.mpi

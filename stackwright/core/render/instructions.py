@@ -66,7 +66,7 @@ def logical_lines(dockerfile: str) -> list[str]:
 
 
 def _read(text: str, files: dict[str, bytes], ends: dict[str, str]) -> Iterator[str]:
-    """What else an instruction builds on: other stages, and files of the context."""
+    """Yield what else an instruction builds on: other stages, and files of the context."""
     others = [ends[name] for name in _stages_named(text, ends)]
     yield from others
     if any(sources_named(text)) and not (others and text.startswith(("COPY", "ADD"))):
@@ -78,7 +78,7 @@ def _stages_named(text: str, ends: dict[str, str]) -> list[str]:
 
 
 def files_read(text: str, files: Mapping[str, bytes]) -> str:
-    """A digest of the files that an instruction takes from the context; of all, if it does not say."""
+    """Return a digest of the files that an instruction takes from the context; of all, if it does not say."""
     wanted = [source.removeprefix("./").strip("/") for source in sources_named(text)]
     chosen = [[name for name in files if f"{name}/".startswith(f"{one}/")] for one in wanted]
     names = set().union(*chosen) if chosen and all(chosen) else set(files)
@@ -89,7 +89,7 @@ def files_read(text: str, files: Mapping[str, bytes]) -> str:
 
 
 def sources_named(text: str) -> Iterator[str]:
-    """The paths that an instruction names, of the context where it names no stage."""
+    """Yield the paths that an instruction names, of the context where it names no stage."""
     words = text.split()
     if words[0] in ("COPY", "ADD"):
         yield from [word for word in words[1:] if not word.startswith("--")][:-1]

@@ -16,7 +16,7 @@ _FROM = re.compile(r"FROM\s+(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
 
 def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
-    """A word for each layer that the recipe adds to the image that it starts from, in their order.
+    """Return a word for each layer that the recipe adds to the image that it starts from, in their order.
 
     ``communication`` are the names of the layers that the last stage installs.
     """
@@ -47,7 +47,8 @@ def _words(stage: str, count: int, purposes: tuple[str, ...]) -> tuple[str, ...]
 
 
 def of_history(recipe: Recipe, communication: Iterable[str], created_by: tuple[str, ...]) -> tuple[str, ...]:
-    """The same for each line of an image's history, oldest first; "base" for those below the recipe's."""
+    """Return the same for each line of an image's history, oldest first; "base" for those below the
+    recipe's."""
     words = list(purposes(recipe, communication))
     found = []
     for line in reversed(created_by):

@@ -32,7 +32,8 @@ class Piece:
 
 
 def pieces(recipes: Iterable[Recipe]) -> tuple[Piece, ...]:
-    """The longest beginnings of stages that at least two of the rows share, each after what it builds on."""
+    """Return the longest beginnings of stages that at least two of the rows share, each after what it
+    builds on."""
     files = {recipe.id: tuple(instructions(recipe)) for recipe in recipes}
     users: dict[str, list[str]] = {}
     for row, found in files.items():
@@ -64,7 +65,8 @@ def cut(recipe: Recipe, end: int) -> Recipe:
 
 
 def _goes_on(one: Instruction, following: Instruction | None, users: Mapping[str, list[str]]) -> bool:
-    """Whether the next instruction of the stage is shared by as many rows: then the piece ends later."""
+    """Return whether the next instruction of the stage is shared by as many rows: then the piece ends
+    later."""
     return (
         following is not None
         and following.stage == one.stage
@@ -73,7 +75,7 @@ def _goes_on(one: Instruction, following: Instruction | None, users: Mapping[str
 
 
 def _below(every: Mapping[str, Instruction]) -> dict[str, frozenset[str]]:
-    """All that an instruction builds on, directly or not."""
+    """Return all that an instruction builds on, directly or not."""
     found: dict[str, frozenset[str]] = {}
 
     def below(identity: str) -> frozenset[str]:

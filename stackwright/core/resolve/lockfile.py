@@ -64,7 +64,7 @@ def parse(text: str, place: str) -> Lock:
 
 
 def pins(lock: Lock) -> str:
-    """The requirement lines alone: equal for two rows that ask for the same environment."""
+    """Return the requirement lines alone: equal for two rows that ask for the same environment."""
     return lock.text.split("\n", 2)[2].partition(f"{TOOLCHAIN}\n")[0]
 
 

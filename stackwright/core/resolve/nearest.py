@@ -96,7 +96,7 @@ def _choices(field: str, present: Any, kept: bool, chosen: bool) -> Choices:
 
 
 def _others(field: str, present: Any) -> list[Any]:
-    """What the tables know for a field, without the present value and the closest to it first."""
+    """Return what the tables know for a field, without the present value and the closest to it first."""
     if field == "gpu_arch":
         return [arches for arches in _supported(present) if arches != present]
     if field == "mpi":
@@ -120,7 +120,8 @@ def _others(field: str, present: Any) -> list[Any]:
 
 @lru_cache(maxsize=1000)
 def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The row's architectures as far as a release of CUDA and the wheels have code for them, most first; 8.0
+    """Return the row's architectures as far as a release of CUDA and the wheels have code for them, most
+    first; 8.0
     where they have it for none."""
     by_cuda = {frozenset(arch for arch in arches if _compiles(cuda, arch)) for cuda in KNOWN["cuda"]}
     by_wheel = [

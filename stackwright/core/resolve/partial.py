@@ -29,7 +29,8 @@ class Partial:
             self._due[due].append((rule, places))
 
     def clash(self, values: Sequence[Any]) -> CellRule | None:
-        """The first rule that refuses, of those that are due at the last of the values chosen so far."""
+        """Return the first rule that refuses, of those that are due at the last of the values chosen so
+        far."""
         for rule, places in self._due[len(values) - 1]:
             key = (rule.name, tuple([values[place] for place in places]))
             refused = self._known.get(key)

@@ -24,7 +24,7 @@ NEWEST_MANYLINUX = (2, 40)  # the newest platform that uv knows by name
 
 
 def requirements(cell: Cell) -> tuple[str, ...]:
-    """What the row asks of the package index, as requirement lines."""
+    """Return what the row asks of the package index, as requirement lines."""
     asked = [*_of_kind(cell, Kind.FRAMEWORK), *_limited(cell, "numpy")]
     asked += _of_kind(cell, Kind.EXTENSION, Kind.TOOL)
     if _leaves_cuda_to_others(cell):
@@ -61,7 +61,8 @@ def _leaves_cuda_to_others(cell: Cell) -> bool:
 
 
 def overrides(cell: Cell) -> tuple[str, ...]:
-    """What the row says against the wheels' own pins: NCCL keeps its ABI, so a newer one can replace it."""
+    """Return what the row says against the wheels' own pins: NCCL keeps its ABI, so a newer one can replace
+    it."""
     cuda = cuda_of(cell)
     if cell.nccl is None or cuda is None:
         return ()
@@ -69,7 +70,7 @@ def overrides(cell: Cell) -> tuple[str, ...]:
 
 
 def constraints(cell: Cell) -> tuple[str, ...]:
-    """The row's cuDNN, which replaces none that a wheel pins: uv refuses where the two differ."""
+    """Return the row's cuDNN, which replaces none that a wheel pins: uv refuses where the two differ."""
     cuda = cuda_of(cell)
     if cell.cudnn is None or cuda is None:
         return ()
@@ -77,7 +78,7 @@ def constraints(cell: Cell) -> tuple[str, ...]:
 
 
 def _pin(version: str, *, parts: int) -> str:
-    """A version that leaves parts out names all releases that begin with it."""
+    """Return a requirement; a version that leaves parts out means all releases that begin with it."""
     return version if version.count(".") >= parts - 1 else f"{version}.*"
 
 
@@ -105,7 +106,7 @@ def request(cell: Cell) -> str:
 
 
 def distribution_packages(cell: Cell) -> tuple[str, ...]:
-    """The distribution's packages whose versions are values of the row."""
+    """Return the distribution's packages whose versions are values of the row."""
     compiler = gcc_of(cell)
     mpi = cell.mpi.flavour.package
     names = ["libc6", mpi, f"python{cell.python}"]
@@ -117,5 +118,5 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
 
 
 def question(cell: Cell, wanted: tuple[str, ...]) -> tuple[object, ...]:
-    """What the answer of the index depends on: rows with the same question have the same answer."""
+    """Return what the answer of the index depends on: rows with the same question have the same answer."""
     return wanted, overrides(cell), constraints(cell), cell.python, platform(cell.os)

@@ -20,7 +20,7 @@ from stackwright.core.versions import upstream
 
 
 def check(cell: Cell) -> Rejection | None:
-    """The rules that need no lock; asked before one is made."""
+    """Apply the rules that need no lock, before one is made."""
     clash = first_clash(cell)
     if clash is None:
         return None
@@ -45,7 +45,7 @@ def resolve(cell: Cell, lock: Lock | None, series: Series) -> Stack | Rejection:
 
 
 def notices(cell: Cell, lock: Lock | None) -> tuple[Notice, ...]:
-    """Every rule that speaks against a row and does not refuse it: it warns, or it was allowed."""
+    """Return every rule that speaks against a row and does not refuse it: it warns, or it was allowed."""
     found: list[tuple[CellRule | LockRule, Clash]] = list(clashes(cell))
     if lock and not lock.refused and lock.request == request(cell):
         found += [(rule, clash) for rule in LOCK_RULES if (clash := rule.ask(cell, lock))]
@@ -74,7 +74,7 @@ def unknown(cell: Cell) -> Rejection | None:
 
 
 def lock_clash(cell: Cell, lock: Lock) -> tuple[LockRule, Clash] | None:
-    """The first rule on a lock that refuses it for the row; none where uv made no lock."""
+    """Return the first rule on a lock that refuses it for the row; none where uv made no lock."""
     asked = ((rule, rule.ask(cell, lock)) for rule in (() if lock.refused else LOCK_RULES))
     refused = (
         (rule, clash) for rule, clash in asked if clash and weigh(rule, clash, cell.allow) is Ruling.REFUSES

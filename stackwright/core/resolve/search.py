@@ -63,7 +63,7 @@ class Rules:
         return stages
 
     def left(self, place: int, choices: Choices, values: Sequence[Any], rest: Cell) -> Choices:
-        """The choices of a field that no rule refuses together with the values chosen so far."""
+        """Return the choices of a field that no rule refuses together with the values chosen so far."""
         return self._left(self._at[len(values)][place], place, choices, values, rest)
 
     def _left(
@@ -110,7 +110,7 @@ class Search:
         self._cost = float("inf")
 
     def best(self) -> Cell | None:
-        """The cheapest row, or None where every row is refused."""
+        """Return the cheapest row, or None where every row is refused."""
         if self._bound([], 0.0) is not None:
             self._go([], 0.0)
         if self._best is None:
@@ -118,7 +118,7 @@ class Search:
         return self._rest.changed(dict(zip(self._rules.fields, self._best, strict=True)))
 
     def _bound(self, values: Sequence[Any], cost: float) -> float | None:
-        """What a row with these values costs at least; None where there is none, or no cheaper one."""
+        """Return what a row with these values costs at least; None where there is none, or no cheaper one."""
         for place in range(len(values), len(self._choices)):
             choices = self._rules.left(place, self._choices[place], values, self._rest)
             if not choices:

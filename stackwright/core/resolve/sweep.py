@@ -70,7 +70,7 @@ def sweep(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Sweep:
 
 
 def left(rest: Cell, axes: Sequence[Axis], rules: Sequence[CellRule]) -> Iterator[Cell]:
-    """The cells that no rule refuses, each made."""
+    """Yield the cells that no rule refuses, each made."""
     ordered = tuple(sorted(axes, key=lambda axis: ORDER.get(axis.field, len(ORDER))))
     fields = [axis.field for axis in ordered]
     partial = Partial(rest, fields, rules)
@@ -103,7 +103,7 @@ ANY = Cell(
 
 
 def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
-    """Every value that the tables know: what could be asked at all."""
+    """Return every value that the tables know: what could be asked at all."""
     mpis = dict.fromkeys(
         Mpi(flavour=flavour, version=getattr(known, flavour))
         for known in distributions.DISTRIBUTIONS
@@ -119,7 +119,7 @@ def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
 
 
 def of_matrix(matrix: Matrix) -> tuple[Cell, tuple[Axis, ...]]:
-    """The axes of the matrix over its defaults; those of the tables if it has none."""
+    """Return the axes of the matrix over its defaults; those of the tables if it has none."""
     if not matrix.axes:
         return of_tables()
     values: dict[str, Any] = dict(matrix.defaults)

@@ -42,7 +42,7 @@ def ways(row: Cell, asked: Question, extras: tuple[CellRule, ...]) -> tuple[Way,
 
 
 def nearest_way(row: Cell) -> Way | None:
-    """The row with the fewest changes, of one that was refused as it is in the matrix."""
+    """Return the row with the fewest changes, of one that was refused as it is in the matrix."""
     near = nearest(row, CELL_RULES)
     return _way(row, Question(cell=row), near.cell, "fewest changes") if near else None
 
@@ -84,7 +84,8 @@ def _others(asked: Question) -> list[Way]:
 
 
 def _elsewhere(asked: Question, extras: tuple[CellRule, ...], frameworks: frozenset[str]) -> list[Way]:
-    """What would go together where another Horovod, base or package is at hand: it is not built here."""
+    """Return what would go together where another Horovod, base or package is at hand: it is not built
+    here."""
     cell = asked.cell
     if not any(weigh(rule, rule.ask(cell), cell.allow) is Ruling.REFUSES for rule in OF_RELEASE):
         return []

@@ -15,7 +15,7 @@ GCC_FIELDS = (*CUDA_FIELDS, "gcc")
 
 
 def cuda_of(cell: Cell) -> str | None:
-    """The CUDA compiler's release: as written, or the one that the distribution packages."""
+    """Return the CUDA compiler's release: as written, or the one that the distribution packages."""
     if cell.cuda or cell.provider is not ProviderName.DEBIAN:
         return cell.cuda
     known = distributions.distribution(cell.os)
@@ -23,7 +23,8 @@ def cuda_of(cell: Cell) -> str | None:
 
 
 def nvcc_in_wheels(cell: Cell) -> str | None:
-    """The release of nvcc to take from the package index, where the distribution does not package it."""
+    """Return the release of nvcc to take from the package index, where the distribution does not package
+    it."""
     cuda, known = cuda_of(cell), distributions.distribution(cell.os)
     if cell.provider is not ProviderName.DEBIAN or cuda is None or known is None:
         return None
@@ -33,7 +34,7 @@ def nvcc_in_wheels(cell: Cell) -> str | None:
 
 
 def gcc_of(cell: Cell) -> str | None:
-    """The compiler's release: as written, or the newest that both CUDA and the OS allow."""
+    """Return the compiler's release: as written, or the newest that both CUDA and the OS allow."""
     known = distributions.distribution(cell.os)
     cuda = cuda_of(cell)
     if cell.gcc or known is None or cuda is None:

@@ -113,7 +113,7 @@ def _documents(components: Iterable[Component]) -> Iterable[str]:
 
 
 def _entries(table: str, headings: tuple[str, ...], cells: Callable[[Any], tuple[object, ...]]) -> str:
-    """A table of data: its file, and how each entry was obtained."""
+    """Return a table of data: its file, and how each entry was obtained."""
     rows = [(entry.key, *cells(entry.value), entry.fact) for entry in entries.load(table)]
     return f"`stackwright/core/facts/data/{table}.json`\n\n{_table((*headings, 'source'), rows)}"
 

@@ -45,7 +45,7 @@ def _declared(cell: Cell, lock: Lock) -> Clash | None:
 
 
 def _base_declared(cell: Cell, lock: Lock) -> Clash | None:
-    """What the distribution, NVIDIA's image or its wheels have is what would compile: never another one."""
+    """Refuse other versions than those of the distribution, NVIDIA's image or wheels, which would compile."""
     packages = {package.name: package.version for package in (*lock.base.packages, *lock.toolchain)}
     gcc = f"gcc-{distributions.gcc_release(cell.gcc)}" if cell.gcc else ""
     for field, declared, names in (

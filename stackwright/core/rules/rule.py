@@ -98,7 +98,7 @@ class ExtraRule:
     ask: Callable[[Cell, str], Answer]
 
     def about(self, value: str) -> CellRule:
-        """The rule on cells that this one is for one value of its subject."""
+        """Return the rule on cells that this one is for one value of its subject."""
         return CellRule(
             name=self.name,
             about=About.STACK,
@@ -113,7 +113,8 @@ Rule = CellRule | LockRule
 
 
 def weigh(rule: Rule, answer: Answer, allowed: Collection[str] = ()) -> Ruling:
-    """What an answer means: a clash refuses unless its fact is unchecked, or documented and allowed."""
+    """Return what an answer means: a clash refuses unless its fact is unchecked, or documented and
+    allowed."""
     if not isinstance(answer, Clash):
         return answer
     if answer.said is not Ruling.REFUSES:
@@ -125,5 +126,5 @@ def weigh(rule: Rule, answer: Answer, allowed: Collection[str] = ()) -> Ruling:
 
 
 def fact_of(rule: Rule, clash: Clash) -> Provenance:
-    """The fact that a clash rests on."""
+    """Return the fact that a clash rests on."""
     return clash.fact or rule.fact

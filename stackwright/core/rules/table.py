@@ -38,22 +38,22 @@ NAMES = tuple(rule.name for rules in (CELL_RULES, LOCK_RULES, EXTRA_RULES) for r
 
 
 def first_clash(cell: Cell) -> tuple[CellRule, Clash] | None:
-    """The first rule that refuses the cell, in the order of the table."""
+    """Return the first rule that refuses the cell, in the order of the table."""
     return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Ruling.REFUSES), None)
 
 
 def first_unknown(cell: Cell) -> tuple[CellRule, Clash] | None:
-    """The first rule that does not know a value of the cell."""
+    """Return the first rule that does not know a value of the cell."""
     return next((found for found in clashes(cell) if weigh(*found, cell.allow) is Ruling.UNKNOWN), None)
 
 
 def refuses(cell: Cell) -> bool:
-    """Whether a rule refuses the cell, or does not know a value of it."""
+    """Return whether a rule refuses the cell, or does not know a value of it."""
     return any(weigh(*found, cell.allow) in (Ruling.REFUSES, Ruling.UNKNOWN) for found in clashes(cell))
 
 
 def clashes(cell: Cell) -> Iterator[tuple[CellRule, Clash]]:
-    """Every rule whose values clash: those that refuse, those that warn and those that are allowed."""
+    """Yield every rule whose values clash: those that refuse, those that warn and those that are allowed."""
     for rule in CELL_RULES:
         answer = rule.ask(cell)
         if isinstance(answer, Clash):

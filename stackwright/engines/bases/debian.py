@@ -24,7 +24,7 @@ KEEP_NOTHING_OF_THE_SITE = (
 
 
 def ensure(stack: Stack, means: Means) -> Images:
-    """The base image: that of the lock, or, where the mirror has moved on, today's.
+    """Return the base image: that of the lock, or, where the mirror has moved on, today's.
 
     A mirror keeps only its last state, so that the locked one may be gone. The image's name then holds
     its real date, which ``say`` prints. SiteError without a mirror, or when it fails.
@@ -53,7 +53,8 @@ def ensure(stack: Stack, means: Means) -> Images:
 
 
 def _is_there(means: Means, name: str) -> bool:
-    """Whether the engine has it, marked for this project so that no other project's ``clean`` removes it."""
+    """Return whether the engine has it, marked for this project so that no other project's ``clean``
+    removes it."""
     if not image_exists(means.docker, name):
         means.bring(name)
     return image_exists(means.docker, name) and mark(means.docker, name)
@@ -78,7 +79,7 @@ def epoch(date: str) -> int:
 
 
 def bootstrap(suite: str, tar: Path, *, runner: Runner, mirror: str, date: str = "") -> Path:
-    """The root file system of a suite as a tar, by an ordinary user too. SiteError when it fails.
+    """Return the root file system of a suite as a tar, by an ordinary user too. SiteError when it fails.
 
     With the ``date`` of the suite, no file is younger: the same packages make the same bytes.
     """

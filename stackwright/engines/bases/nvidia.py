@@ -19,7 +19,7 @@ PULL_SECONDS = 3600
 
 
 def ensure(stack: Stack, means: Means) -> Images:
-    """SiteError where the engine lacks an image and reaches no registry that has it."""
+    """Raise SiteError where the engine lacks an image and reaches no registry that has it."""
     provider, digests = PROVIDERS[ProviderName.NVIDIA], dict(stack.base.images)
     for (_, name), (_, local) in zip(provider.images(stack), provider.wanted(stack), strict=True):
         if image_exists(means.docker, local):

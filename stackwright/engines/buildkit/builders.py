@@ -24,7 +24,7 @@ PACKING = 1800
 
 
 def answering(names: Sequence[str], docker: Docker, runner: Runner) -> str:
-    """The first builder that answers. EngineError, with what each of them said, where none does."""
+    """Return the first builder that answers. EngineError, with what each of them said, where none does."""
     said = []
     for name in names:
         done = runner(docker.command("buildx", "inspect", "--bootstrap", name), timeout=ANSWERS_WITHIN)
@@ -48,7 +48,7 @@ def options(builder: str, cache: str, row: str) -> tuple[str, ...]:
 def contexts(
     images: Images, folder: Path, *, docker: Docker, runner: Runner, skopeo: Tool
 ) -> tuple[str, ...]:
-    """The same for the images that a build starts from; ``folder`` receives them."""
+    """Return the same for the images that a build starts from; ``folder`` receives them."""
     words: list[str] = []
     for _, name in images:
         archive, target = folder / "image.tar", folder / f"layout-{len(words)}"

@@ -130,7 +130,8 @@ def is_noise(name: str) -> bool:
 
 
 def short(name: str) -> str:
-    """A step's name for one line: `[final 2/5] RUN apt-get …`, from the first command that does the work."""
+    """Return a step's name for one line: `[final 2/5] RUN apt-get …`, from the first command that does the
+    work."""
     plain = re.sub(r" +", " ", re.sub(r"--mount=\S+\s*|\s+", " ", name))
     head, run, commands = plain.partition(" RUN ")
     if run:

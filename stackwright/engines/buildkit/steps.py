@@ -54,7 +54,7 @@ class _Graph:
         self._known: dict[str, str] = {}
 
     def own(self) -> set[str]:
-        """All that the target needs. BuildKit reports it before the steps of a concurrent solve."""
+        """Return all that the target needs. BuildKit reports it before the steps of a concurrent solve."""
         needed = {digest for step in self._steps.values() for digest in step.inputs}
         roots = (
             digest

@@ -98,7 +98,8 @@ class Table:
 
 
 def require_whole(sif: Path) -> None:
-    """ConvertError where the file ends before the objects that its table lists, or where its root file system
+    """Raise ConvertError where the file ends before the objects that its table lists, or where its root
+    file system
     ends before all that is in use of it."""
     try:
         with sif.open("rb") as file:

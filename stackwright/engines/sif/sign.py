@@ -36,7 +36,7 @@ class Signer:
 
 
 def signer(key: Path, runner: Runner) -> Signer:
-    """SiteError where the file is no private key, or one that asks for a passphrase."""
+    """Raise SiteError where the file is no private key, or one that asks for a passphrase."""
     if OF_COSIGN.search(read_key(key, f"{MAKE}; put ROW before --sign")):
         cause = "a key of cosign's own, which Apptainer cannot read"
         raise SiteError(cause, place=str(key), hint=f"a plain key signs images and SIFs: {MAKE}")
@@ -48,7 +48,7 @@ def signer(key: Path, runner: Runner) -> Signer:
 
 
 def read_key(path: Path, hint: str) -> bytes:
-    """The head of a file; SiteError where it cannot be read."""
+    """Return the head of a file; SiteError where it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(LIMIT)
@@ -57,7 +57,7 @@ def read_key(path: Path, hint: str) -> bytes:
 
 
 def openssl(runner: Runner, *argv: str | Path) -> Completed:
-    """SiteError where the host has none."""
+    """Raise SiteError where the host has none."""
     done = runner(["openssl", *argv], env={"LC_ALL": "C"}, timeout=60)
     if done.returncode == ABSENT:
         raise SiteError("no openssl on the PATH, which reads keys", hint="install openssl")
@@ -76,7 +76,7 @@ def sign(apptainer: Apptainer, sif: Path, by: Signer) -> None:
 
 
 def verify(apptainer: Apptainer, sif: Path, public: bytes) -> None:
-    """ConvertError where an object is not signed by the key, or is not as it was signed."""
+    """Raise ConvertError where an object is not signed by the key, or is not as it was signed."""
     with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
         path = Path(folder) / "key.pub"
         path.write_bytes(public)

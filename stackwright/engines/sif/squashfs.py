@@ -83,7 +83,7 @@ class Squashing:
 
 
 def can(task: Squashing, way: Way) -> bool:
-    """Whether this way looks open, before anything is done. An archive can be made of any image."""
+    """Return whether this method looks possible, before it is tried. Any image can be archived."""
     return way is Way.ARCHIVE or _WAYS[way].can(task)
 
 
@@ -238,7 +238,7 @@ _WAYS: Mapping[Way, _How] = {
 
 
 def has_squashfs_tools(runner: Runner) -> bool:
-    """Whether this machine has some that are new enough."""
+    """Return whether this machine has some that are new enough."""
     if shutil.which("sqfstar") is None:
         return False
     match = re.match(r"sqfstar version (\d+)\.(\d+)", runner(["sqfstar", "-version"], timeout=20).stdout)

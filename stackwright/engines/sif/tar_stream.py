@@ -107,7 +107,10 @@ def _member(tar: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
 
 
 def listed(pseudo_files: bytes) -> tuple[Member, ...]:
-    """What `unsquashfs -pf` writes, without the root folder. ValueError for what Apptainer never adds."""
+    """Return what `unsquashfs -pf` writes, without the root folder.
+
+    ValueError for what Apptainer never adds.
+    """
     lines, _, content = pseudo_files.partition(b"#\n# START OF DATA - DO NOT MODIFY\n#\n")
     found = []
     for line in lines.decode().splitlines():
@@ -162,7 +165,7 @@ class _Blocks:
 
 
 def corrected(chunks: Iterable[bytes], wanted: Corrections) -> Iterator[bytes | memoryview]:
-    """The tar with the corrections made. Its own members are not held in memory."""
+    """Yield the tar with the corrections made. Its own members are not held in memory."""
     blocks = _Blocks(chunks)
     missing = {member.name: member for member in (*wanted.added, *wanted.instead)}
     before = b""
@@ -193,7 +196,7 @@ def _name(header: bytes) -> str:
 
 
 def _extended(content: bytes) -> Mapping[str, str]:
-    """The records of a PAX header, "LENGTH NAME=VALUE\\n" each."""
+    """Return the records of a PAX header, "LENGTH NAME=VALUE\\n" each."""
     found = {}
     while content:
         length = int(content.partition(b" ")[0])

@@ -130,7 +130,7 @@ FILES = (("ca",), ("registry", "ca"), ("signing_key",))
 
 
 def find(named: Path | None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The site's file: as named, else of the variable, else ./site.yaml if it is there."""
+    """Return the site's file: as named, else of the variable, else ./site.yaml if it is there."""
     if named or environ.get(VARIABLE):
         return named or Path(environ[VARIABLE])
     default = Path(NAME).resolve()
@@ -178,7 +178,7 @@ def read(path: Path) -> SiteFile:
 
 
 def _explained(error: ValidationError, root: Node, path: str) -> SiteError:
-    """The problem that stands first in the file, in the user's words."""
+    """Return the problem that stands first in the file, in the user's words."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     placed = [(place(one["type"], one["loc"], root), one) for one in found]
     mark, first = min(placed, key=lambda pair: (pair[0].line, pair[0].column))
@@ -209,7 +209,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def table() -> str:
-    """The table of keys in docs/site.md."""
+    """Return the table of keys in docs/site.md."""
     lines = ["| key | variable | as in |", "|---|---|---|"]
     rows = ((".".join(keys), setting) for keys, setting in SETTINGS.items())
     return (

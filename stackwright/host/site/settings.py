@@ -158,7 +158,7 @@ def _named_file(name: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def docker_program(runner: Runner, environ: Mapping[str, str] = os.environ) -> str:
-    """The first docker that has buildx: a bare client without it may stand first on the PATH."""
+    """Return the first docker that has buildx: a bare client without it may stand first on the PATH."""
     folders = (*environ.get("PATH", os.defpath).split(os.pathsep), *DOCKER_FOLDERS)
     candidates = dict.fromkeys(found for folder in folders if (found := shutil.which("docker", path=folder)))
     for program in candidates:
@@ -169,7 +169,7 @@ def docker_program(runner: Runner, environ: Mapping[str, str] = os.environ) -> s
 
 
 def checked_url(text: str, place: str) -> str:
-    """The address itself, which goes into configuration files of apt and pip as it is."""
+    """Return the address itself, which goes into configuration files of apt and pip as it is."""
     try:
         parts = urlsplit(text)
         # A port that is none is of a password with "/" or "#", and requests would show it: "failed to parse".
@@ -203,7 +203,8 @@ def apt_mirror(runner: Runner, environ: Mapping[str, str] = os.environ, family: 
 
 
 def mirror_among(listing: str, codename: str) -> str | None:
-    """The http(s) address that brings the main component of a release: lines address|release|component."""
+    """Return the http(s) address that brings the main component of a release: lines
+    address|release|component."""
     for line in listing.splitlines():
         address, *rest = line.split("|")
         if rest == [codename, "main"] and address.startswith(("http://", "https://")):
@@ -212,7 +213,8 @@ def mirror_among(listing: str, codename: str) -> str | None:
 
 
 def ca_bundle(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The file with the certificates that this host trusts; a named file that is missing is an error."""
+    """Return the file with the certificates that this host trusts; a named file that is missing is an
+    error."""
     for name in ("STACKWRIGHT_CA_BUNDLE", "SSL_CERT_FILE"):
         if named := _named_file(name, environ):
             return named
@@ -287,7 +289,7 @@ def _uv(environ: Mapping[str, str], ca: Path | None, pip: Mapping[str, str]) -> 
 
 
 def proxies(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str, str], ...]:
-    """The proxies of the environment. The lower-case name wins, as in curl."""
+    """Return the proxies of the environment. The lower-case name wins, as in curl."""
     found = ((name, environ.get(name) or environ.get(name.upper(), "")) for name in PROXIES)
     return tuple(
         (name, value if name == "no_proxy" else checked_url(value, name)) for name, value in found if value
@@ -311,7 +313,7 @@ def used_disk(folder: Path) -> int:
 
 
 def same_disk(one: Path, other: Path) -> bool:
-    """Whether two folders take their bytes from the same file system; False where one is gone."""
+    """Return whether two folders take their bytes from the same file system; False where one is gone."""
     try:
         return one.stat().st_dev == other.stat().st_dev
     except FileNotFoundError:
@@ -357,7 +359,7 @@ def _write_private(path: Path, content: bytes) -> Path:
 
 
 def index_address(runner: Runner, site: Site) -> str:
-    """The address of the index that uv would ask: the site's, or its own default, which it tells."""
+    """Return the address of the index that uv would ask: the site's, or its own default, which it tells."""
     uv = dict(site.uv)
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         if named := uv.get(name):

@@ -98,7 +98,7 @@ def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
 def make(
     cell: Cell, *, state: Callable[[Cell], Base], ask: Callable[[Cell, tuple[str, ...]], Completed]
 ) -> str:
-    """The text of the lock. What uv refuses becomes part of it.
+    """Return the text of the lock. What uv refuses becomes part of it.
 
     ``state`` asks the mirror for the distribution's state, ``ask`` the index: as ``compile_pins`` does.
     """
@@ -115,7 +115,7 @@ def make(
 
 
 def state(cell: Cell, mirror: Mirror | None) -> Base:
-    """The distribution as its mirror has it now."""
+    """Return the distribution as its mirror has it now."""
     return STATE[cell.provider](cell, distribution_packages(cell), mirror)
 
 
@@ -156,7 +156,7 @@ def compile_pins(
 
 
 def _file(folder: str, option: str, lines: tuple[str, ...]) -> list[str]:
-    """The option of uv that names a file with these lines; nothing without lines."""
+    """Return the option of uv that names a file with these lines; nothing without lines."""
     if not lines:
         return []
     path = Path(folder) / f"{option}.txt"

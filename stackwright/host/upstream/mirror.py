@@ -79,7 +79,7 @@ def read_release(mirror: str, suite: str) -> Release:
 
 
 def read_suite(mirror: Mirror, known: Distribution, wanted: Iterable[str]) -> Base:
-    """The state of a release on the mirror; LockError when a wanted package is not in it.
+    """Return the state of a release on the mirror. Raise LockError where a package is not in it.
 
     Each index is compared with the sha256 that the Release file names. The signature of that file is
     checked where it counts: by apt and mmdebstrap, when the base is made. Date and digest are those of the

@@ -88,7 +88,7 @@ class _Signed:
     candidates: tuple[tuple[str, Mapping[str, str]], ...]
 
     def has(self, kind: Kind, payload: bytes) -> bool:
-        """Whether this statement is there, signed by this key."""
+        """Return whether this statement is there, signed by this key."""
         named = (digest for digest, told in self.candidates if told.get(PREDICATE_TYPE) == kind)
         return any(self._brings(digest, kind, payload) for digest in named)
 
@@ -110,7 +110,8 @@ class _Signed:
 def require_probed(
     row: Planned, record: Record, facts: Facts, manifest: Mapping[str, object], image: str
 ) -> None:
-    """AttestError unless row, record, facts and manifest are all of one image: what is signed was probed.
+    """Raise AttestError unless row, record, facts and manifest are all of one image: what is signed was
+    probed.
 
     A digest in the record is the publisher's, who compared what it sent with what was probed: in containerd's
     store the engine's own id is not one that a registry knows.

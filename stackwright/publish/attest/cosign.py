@@ -17,7 +17,7 @@ TIMEOUT = 120
 
 
 def sign(payload: bytes, by: Loaded, cosign: Tool) -> bytes:
-    """The envelope around a statement. cosign's own ``attest-blob`` would write a Statement v0.1."""
+    """Return the envelope around a statement. cosign's own ``attest-blob`` would write a Statement v0.1."""
     with TemporaryDirectory(prefix="stackwright-sign-") as name:
         folder = Path(name)
         (folder / "pae").write_bytes(statement.to_be_signed(payload))
@@ -33,7 +33,7 @@ def sign(payload: bytes, by: Loaded, cosign: Tool) -> bytes:
 
 
 def check(found: Envelope, kind: Kind, manifest: bytes, *, key: PublicKey, cosign: Tool, place: str) -> None:
-    """AttestError unless the key signed the envelope, and it is about the manifest. Asks no network.
+    """Raise AttestError unless the key signed the envelope, and it is about the manifest. Asks no network.
 
     EngineError where cosign said neither.
 

@@ -42,7 +42,7 @@ class PublicKey:
         return keyid(self.pem)
 
     def require_valid(self, at: datetime) -> None:
-        """AttestError where the certificate has expired, or is not valid yet.
+        """Raise AttestError where the certificate has expired, or is not valid yet.
 
         It holds for signatures of any age: without an independent log, its time cannot be known.
         """
@@ -65,7 +65,7 @@ def keyid(pem: bytes) -> str:
 
 
 def public_key(path: Path, runner: Runner) -> PublicKey:
-    """SiteError where the file is neither a public key nor a certificate, in PEM."""
+    """Raise SiteError where the file is neither a public key nor a certificate, in PEM."""
     hint = "hand the public key over (openssl pkey -in KEY -pubout), or a certificate over it"
     content = read_key(path, hint)
     if b"-----BEGIN CERTIFICATE-----" in content:

@@ -67,7 +67,7 @@ class Layout:
                 yield from self._flat(json_object(content, str(one.get("digest"))), depth + 1)
 
     def blob(self, digest: str, what: str, size: object = None) -> bytes:
-        """AttestError where it is absent, too large, or not what its digest says."""
+        """Raise AttestError where it is absent, too large, or not what its digest says."""
         content = _read(self.path(digest, what), what)
         if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
             raise AttestError(f"was changed: it does not match {digest}", place=what, hint=COPY)
@@ -97,7 +97,7 @@ class Layout:
         return Manifest(digest=digest, content=content, document=json_object(content, what))
 
     def referrers(self, digest: str) -> Iterator[Manifest]:
-        """The manifests whose own ``subject`` is the image: where they are listed says nothing."""
+        """Yield the manifests whose own ``subject`` is the image: where they are listed says nothing."""
         for one in {str(descriptor.get("digest")): descriptor for descriptor in self.descriptors()}:
             if one == digest or not _DIGEST.fullmatch(one):
                 continue
@@ -118,7 +118,7 @@ def split(reference: str) -> tuple[Path | None, str]:
 
 
 def image_of(layout: Layout, wanted: str = "") -> str:
-    """The digest of the one image in it, or of that with the tag or digest ``wanted``.
+    """Return the digest of the one image in it, or of that with the tag or digest ``wanted``.
 
     A tag is what index.json itself says. An index that it names was written by a user who may write to the
     registry, and could call a signed image by the tag that leads others to another one.

@@ -53,7 +53,7 @@ class Access:
     patience: float = PATIENCE
 
     def manifest(self, reference: str) -> bytes:
-        """The manifest that the registry has under a reference, as it is."""
+        """Return the manifest that the registry has under a reference, as it is."""
         with TemporaryDirectory(prefix="stackwright-manifest-") as name:
             path = Path(name) / "manifest.json"
             words: Words = ("--output", path, *self._options(), reference)
@@ -87,7 +87,7 @@ class Access:
             self._must(reference, *argv, folders=folders, doing="attached to")
 
     def copy(self, reference: str, folder: Path) -> Layout:
-        """The image and all that refers to it. AttestError where the registry gives other bytes."""
+        """Return the image and all that refers to it. AttestError where the registry gives other bytes."""
         folder.mkdir(parents=True, exist_ok=True)
         plain = ("--from-plain-http",) if self.plain else ()
         # The image first: oras 1.2 panics where blobs of the image and of a referrer go wrong at once.
@@ -204,7 +204,7 @@ def _failure(done: Completed, reference: str, doing: str) -> StackwrightError:
 
 
 def parsed(reference: str) -> re.Match[str]:
-    """UsageError where it is no reference of an image in a registry."""
+    """Raise UsageError where it is no reference of an image in a registry."""
     match = REFERENCE.fullmatch(reference)
     if match is None:
         hint = "HOST/NAME:TAG or HOST/NAME@sha256:…, NAME in lower case; or a folder in the OCI layout"
@@ -213,6 +213,6 @@ def parsed(reference: str) -> re.Match[str]:
 
 
 def pinned(reference: str, digest: str) -> str:
-    """The same image by its digest."""
+    """Return the same image by its digest."""
     match = parsed(reference)
     return f"{match['host']}/{match['name']}@{digest}"

@@ -18,7 +18,7 @@ def ran(
     tool: Tool, *argv: str | Path, folders: tuple[Path, ...], timeout: float,
     env: Mapping[str, str] | None = None,
 ) -> Completed:  # fmt: skip
-    """EngineError where the program did not finish: then it judged nothing."""
+    """Raise EngineError where the program did not finish: then it judged nothing."""
     done = tool(*argv, folders=folders, env=env, timeout=timeout)
     if 0 <= done.returncode < NEVER_RAN:
         return done

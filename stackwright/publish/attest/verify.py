@@ -114,7 +114,8 @@ def verify(
 
 
 def _contents(layout: Layout, manifest: Manifest) -> tuple[Mapping[str, Any], int]:
-    """The configuration, and the bytes of all layers, each blob checked against its digest and size."""
+    """Return the configuration, and the bytes of all layers, each blob checked against its digest and
+    size."""
     document = manifest.document
     if document.get("mediaType") in INDEXES or "manifests" in document:
         raise AttestError(SEVERAL, place=manifest.digest, hint="name one of them")
@@ -145,7 +146,7 @@ def _parent(config: Mapping[str, Any]) -> str:
 
 
 def _attested(layout: Layout, manifest: Manifest, key: PublicKey, cosign: Tool) -> Attested:
-    """Every user who may write to a registry can attach more to an image: what does not verify is skipped."""
+    """Read the statements. Skip those that do not verify: a user of the registry can attach anything."""
     statements: list[Statement] = []
     refused: list[tuple[str, AttestError]] = []
     for referrer in layout.referrers(manifest.digest):
@@ -178,7 +179,7 @@ def _statement(
 
 
 def _newest(found: Sequence[Statement]) -> Record:
-    """An image that is probed again gets another record, and the last one counts: it may have failed.
+    """Return the last record: an image that is probed again gets another one, which may have failed.
 
     One that a machine with a GPU continues has the same start.
     """
@@ -334,7 +335,7 @@ def document(done: Verified, key: PublicKey) -> dict[str, Any]:
 
 
 def lines(done: Verified, key: PublicKey) -> Iterator[str]:
-    """What a person reads."""
+    """Yield what a person reads."""
     record = done.record
     verdict = provenance.judged(record)
     said = ", ".join(f"{tier} {verdict.tier(tier)}" for tier in Tier)

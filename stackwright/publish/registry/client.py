@@ -106,7 +106,7 @@ class Registry:
             )
 
     def mount_blob(self, repository: str, digest: str, origin: str) -> bool:
-        """Whether the registry took it over from another of its repositories."""
+        """Return whether the registry took it over from another of its repositories."""
         try:
             self._patiently(repository, lambda client: client.mount_blob(origin, digest))
         except DXFMountFailed:  # it need not be able to
@@ -244,7 +244,7 @@ def _require_certificates(ca: Path | None) -> None:
 
 
 def _object(content: bytes, place: str) -> dict[str, Any]:
-    """PublishError where an answer is no JSON object, as a proxy's page is none."""
+    """Raise PublishError where an answer is no JSON object, as a proxy's page is none."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):

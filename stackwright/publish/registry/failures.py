@@ -90,7 +90,8 @@ def _no_such_name(error: Exception) -> bool:
 
 
 def _asked(error: Exception) -> str:
-    """The host that was asked: a registry may send its clients to another one, for a token or a layer."""
+    """Return the host that was asked: a registry may send its clients to another one, for a token or a
+    layer."""
     request = getattr(error, "request", None)
     return urlsplit(request.url or "").hostname or "" if request is not None else ""
 
@@ -174,7 +175,7 @@ def _answered_before_it(status: int, said: str, host: str) -> PublishError | Non
 
 
 def message(response: requests.Response) -> str:
-    """What the registry says, as the specification of OCI has it, else the head of its answer."""
+    """Return what the registry says, as the specification of OCI has it, else the head of its answer."""
     try:
         errors: list[dict[str, Any]] = response.json()["errors"]
         texts = [f"{error.get('code', '')} {error.get('message') or ''}".strip() for error in errors]
@@ -210,7 +211,7 @@ def asked_to_wait(error: Exception) -> float:
 
 
 def root(error: BaseException) -> BaseException:
-    """The innermost of the exceptions that requests and urllib3 wrap around each other."""
+    """Return the innermost of the exceptions that requests and urllib3 wrap around each other."""
     seen: set[int] = set()
     while id(error) not in seen:
         seen.add(id(error))

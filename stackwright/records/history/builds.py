@@ -112,7 +112,7 @@ class Build:
 
 
 def id_of(one: Record) -> str:
-    """The name of the record's file below out/records, without its ending."""
+    """Return the name of the record's file below out/records, without its ending."""
     return record.path_of(one, Path()).with_suffix("").as_posix()
 
 
@@ -144,7 +144,7 @@ def keep_newest_records(connection: sqlite3.Connection) -> None:
 
 
 def newest_records(connection: sqlite3.Connection) -> tuple[Record, ...]:
-    """RecordError for one that is none."""
+    """Raise RecordError for one that is none."""
     found = connection.execute("SELECT build, document FROM record ORDER BY build").fetchall()
     return tuple(record.loads(document, f"the history, {build}") for build, document in found)
 
@@ -205,7 +205,7 @@ def newest_complete(connection: sqlite3.Connection) -> dict[str, Build]:
 
 
 def complete(connection: sqlite3.Connection, row: str, key: str) -> Build | None:
-    """The newest complete build of the image with exactly this content."""
+    """Return the newest complete build of the image with exactly this content."""
     found = connection.execute(
         "SELECT id FROM build WHERE row = ? AND key = ? AND status = 'complete' AND definition = ''"
         " ORDER BY started DESC LIMIT 1",
@@ -224,7 +224,7 @@ def last_phase(connection: sqlite3.Connection, row: str, key: str) -> str:
 
 
 def failed_definition(connection: sqlite3.Connection, row: str, key: str) -> str:
-    """Why the last build from the definition file of this image failed; empty where it did not."""
+    """Return why the last build from the definition file of this image failed; empty where it did not."""
     found = connection.execute(
         "SELECT status, reason FROM build WHERE row = ? AND key = ? AND definition <> ''"
         " ORDER BY started DESC LIMIT 1",
@@ -261,5 +261,5 @@ def build(connection: sqlite3.Connection, id: str) -> Build | None:
 
 
 def declared(connection: sqlite3.Connection, id: str) -> Mapping[str, str]:
-    """The row of a build as it was declared, name to value."""
+    """Return the row of a build as it was declared, name to value."""
     return dict(connection.execute("SELECT name, value FROM declared WHERE build = ?", (id,)))

@@ -45,7 +45,7 @@ def begin(db: sqlite3.Connection, run: Run, compared: Mapping[str, str]) -> None
 
 
 def baselines(db: sqlite3.Connection, newest: Mapping[str, str]) -> dict[str, str]:
-    """What each row is compared with: its newest complete build, by row, as it was before nights that
+    """Return what each row is compared with: its newest complete build, by row, as it was before nights that
     were killed since the last one that ended."""
     killed = db.execute(
         "SELECT row, baseline, min(run.started) FROM night JOIN run ON run.id = night.run"
@@ -94,7 +94,7 @@ def finish(db: sqlite3.Connection, morning: Morning) -> None:
 
 
 def morning_of(db: sqlite3.Connection, run: str) -> Morning:
-    """The answer of a night that ended. RecordError where it is not one that can be read."""
+    """Return the answer of a night that ended. RecordError where it is not one that can be read."""
     noted = db.execute(
         "SELECT started, finished, matrix, locked, size_margin, time_margin FROM run"
         " WHERE id = ? AND finished IS NOT NULL",

@@ -12,12 +12,12 @@ from stackwright.records.report.wording import TierCell, clean, tier_cells
 
 
 def trouble(one: Record) -> str:
-    """Why there is no good file; empty where there is one."""
+    """Return why there is no good file; empty where there is one."""
     return "" if one.status is Status.COMPLETE else one.reason or one.status.value
 
 
 def compared(one: Record) -> str:
-    """The result of the comparison with the Docker image, as text."""
+    """Return the result of the comparison with the Docker image, as text."""
     found = one.definition
     if found is None or found.differences is None:
         return "not compared: the image's facts are not there"

@@ -249,7 +249,8 @@ def _standing(declared: str | None, found: str | None) -> str:
 
 
 def _changes(record: Record, before: Sequence[Record]) -> tuple[str, ...]:
-    """What is other than in the last run that had looked inside: what upstream did, most of the time."""
+    """Return what is other than in the last run that had looked inside: what upstream did, most of the
+    time."""
     last = next((old for old in before if old.found), None)
     if last is None or not record.found:
         return ()
@@ -318,7 +319,7 @@ def _bars(items: Sequence[tuple[str, float, str, str]], total: float) -> tuple[B
 
 
 def _commands(record: Record) -> tuple[tuple[str, tuple[Command, ...]], ...]:
-    """How to run the image; one that failed is only to be looked into."""
+    """Return how to run the image; one that failed is only to be looked into."""
     look = state(record) is State.FAILED
     pairs = (("Docker", _docker(record)), ("Apptainer", _apptainer(record)))
     kept = ((name, tuple(one for one in made if one.what == SHELL or not look)) for name, made in pairs)

@@ -74,7 +74,8 @@ def sharing(records: Iterable[Record]) -> Sharing:
 
 
 def executions(steps: Iterable[Step]) -> int:
-    """How often a step ran, told by all rows that have it: solves at one time tell one execution each."""
+    """Return how often a step ran, told by all rows that have it: solves at one time tell one execution
+    each."""
     ran = ((step.digest, datetime.fromisoformat(step.started), step) for step in steps if step.started)
     count, last, until = 0, "", datetime.min.replace(tzinfo=UTC)
     for digest, started, step in sorted(ran, key=lambda one: one[:2]):

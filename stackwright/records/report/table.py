@@ -40,7 +40,7 @@ def table(
     *,
     plain: bool = False,
 ) -> Table:
-    """The newest record of each row, a line per world. ``plain``: words in ASCII for a dumb terminal.
+    """Return the newest record of each row, a line per world. ``plain``: words in ASCII for a dumb terminal.
 
     ``definitions`` are records of definition files, at most one of a row: each has a line of its own, whether
     or not there is an image.
@@ -130,7 +130,8 @@ def _caption(
 
 
 def _notes(record: Record) -> list[str]:
-    """What a reader must know besides the marks: versions, failed checks, tiers not run, an early end."""
+    """Return what a reader must know besides the marks: versions, failed checks, tiers not run, an early
+    end."""
     row = clean(record.row)
     lines = [f"{row}: {key_versions(record)}"]
     lines += [f"{row}: {ending(record)}"] if ending(record) else []

@@ -124,13 +124,13 @@ def agrees(declared: str, found: str) -> bool:
 
 
 def key_versions(record: Record) -> str:
-    """What a person knows a row by: found inside where it was read back, else as declared."""
+    """Return what a person knows a row by: found inside where it was read back, else as declared."""
     known = {**dict(record.declared), **dict(record.found)}
     return clean(", ".join(f"{LABELS[name]} {known[name]}" for name in KEY_VERSIONS if known.get(name)))
 
 
 def ending(record: Record) -> str:
-    """How a run that did not complete ended, or nothing."""
+    """Return how a run that did not complete ended, or nothing."""
     if record.status is Status.COMPLETE:
         return ""
     reason, cause = clean(record.reason), cause_named(record.cause)

@@ -56,7 +56,7 @@ class Answer:
 
 
 def start(image: Image, cluster: ClusterFacts) -> Answer:
-    """Whether srun's ranks become one world."""
+    """Return whether srun's ranks become one world."""
     about, wanted = "srun", PMI[image.mpi.flavour]
     if cluster.pmi is None:
         if wrong := cluster.pmi_error or _hung(cluster, "srun"):
@@ -135,7 +135,7 @@ def container(image: Image, cluster: ClusterFacts) -> Answer:
 
 
 def own_mpi(image: Image, cluster: ClusterFacts) -> Answer:
-    """Whether the cluster's own MPI can be bound in, for a fabric that the image's does not know."""
+    """Return whether the cluster's own MPI can be bound in, for a fabric that the image's does not know."""
     about = OWN_MPI
     without = "start by srun, without --host-mpi"
     if cluster.mpi is None and cluster.other_mpi:
@@ -174,7 +174,7 @@ def _later_glibc(image: Image, cluster: ClusterFacts) -> str:
 
 
 def _doubt(image: Image, cluster: ClusterFacts, flavour: str, version: str) -> tuple[str, str] | None:
-    """What speaks against it, and where that was read."""
+    """Return what speaks against it, and where that was read."""
     if cluster.prefix in SYSTEM:
         return f"it lies in {cluster.prefix}, which cannot be bound over that of the image", ""
     if flavour == "openmpi" and as_numbers(version)[0] > image.mpi_major:
@@ -294,7 +294,7 @@ class Judged:
 
 
 def judge(images: Iterable[Image], cluster: ClusterFacts) -> tuple[Judged, ...]:
-    """The row that fits best comes first: fewest failures, doubts and fallbacks, and then the latest CUDA."""
+    """Return the rows, the best one first: fewest failures, doubts and fallbacks, then the latest CUDA."""
     judged = (Judged(image, tuple(ask(image, cluster) for ask in QUESTIONS)) for image in images)
     return tuple(sorted(judged, key=_order))
 

@@ -70,7 +70,7 @@ def _dependencies(record: Record, stack: Stack, files: Mapping[str, bytes]) -> I
 
 
 def test_result(record: Record) -> dict[str, Any]:
-    """The checks inside the image. One that was not run is in no list: the record has it, and why."""
+    """Return the checks inside the image. One that was not run is in no list: the record has it, and why."""
     verdict = judged(record)
     return {
         "result": "FAILED" if verdict.failed else "PASSED",
@@ -84,7 +84,7 @@ def test_result(record: Record) -> dict[str, Any]:
 
 
 def judged(record: Record) -> Verdict:
-    """The verdict of the image. AttestError where there is none."""
+    """Return the verdict of the image. AttestError where there is none."""
     verdict = record.verdict(WORLD)
     if verdict is None:
         raise AttestError("the image was not probed", place=record.row, hint=f"./build.py probe {record.row}")

@@ -69,7 +69,7 @@ def bom(record: Record, facts: Facts, *, image: str, patches: Mapping[str, bytes
 
 
 def patches_of(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The patches among the files of a build's context, by name."""
+    """Return the patches among the files of a build's context, by name."""
     return {
         match["name"]: content for path, content in files.items() if (match := _PATCH_FILE.fullmatch(path))
     }
@@ -105,7 +105,7 @@ def _python(record: Record, name: str, version: str, patches: Mapping[str, bytes
 
 
 def _pedigree(record: Record, patches: Mapping[str, bytes]) -> Pedigree | None:
-    """Each patch with its text: the file on the index is not what is in the image."""
+    """Return each patch with its text: the file on the index is not what is in the image."""
     wanted = dict(record.declared).get("patches", "").split()
     if missing := [name for name in wanted if name not in patches]:
         raise AttestError(f"no text of the patch {missing[0]}", place=record.row)
@@ -143,7 +143,7 @@ def _nvidia(record: Record, facts: Facts) -> Iterator[Component]:
 
 
 def disagreement(document: Mapping[str, Any], record: Record) -> str:
-    """What the document says otherwise than the record, in a line; "" where they agree."""
+    """Return what the document says otherwise than the record, in a line; "" where they agree."""
     found = dict(record.found)
     versions = {field: _versions(document, f"nvidia/{name}") for field, (_, name) in NVIDIA_LIBRARIES.items()}
     for component in COMPONENTS:

@@ -61,7 +61,7 @@ class Statement:
 
 
 def encode(kind: Kind, subject: str, name: str, predicate: Mapping[str, Any]) -> bytes:
-    """The statement's bytes, in the order of its values, so that a record is read back as it was.
+    """Return the statement's bytes, in the order of its values, so that a record is read back as it was.
 
     ``name`` is for people.
     """
@@ -92,7 +92,7 @@ def enclose(payload: bytes, *, signature: str, keyid: str) -> bytes:
 
 
 def open_envelope(content: bytes, place: str) -> Envelope:
-    """AttestError where it is none, or one of something else. The signature is not looked at here.
+    """Raise AttestError where it is none, or one of something else. The signature is not looked at here.
 
     Who checks the signature gets what was read here, written anew: Go takes "Payload" for "payload" as well,
     so of a file that has both cosign would check one statement, and we would believe the other. A keyid is
@@ -119,7 +119,7 @@ def open_envelope(content: bytes, place: str) -> Envelope:
 
 
 def read(payload: bytes, place: str) -> Statement:
-    """AttestError where it is no statement of a known kind about exactly one thing."""
+    """Raise AttestError where it is no statement of a known kind about exactly one thing."""
     document = json_object(payload, place)
     if document.get("_type") != STATEMENT:
         raise AttestError(f"a statement of the type {document.get('_type')!r}", place=place)

@@ -44,7 +44,7 @@ def vex(record: Record, *, image: str, patches: Mapping[str, bytes]) -> dict[str
 
 
 def statuses(record: Record) -> dict[str, Status]:
-    """The status of each known vulnerability, as the record shows it."""
+    """Return the status of each known vulnerability, as the record shows it."""
     if PATCHED.name not in dict(record.declared):
         return dict.fromkeys((one.id for one in KNOWN), Status.NOT_AFFECTED)
     applied, checks = _applied(record), judged(record).checks
@@ -84,7 +84,7 @@ def _purl(purl: PackageURL) -> dict[str, Any]:
 
 
 def _notes(one: Vulnerability, record: Record, patches: Mapping[str, bytes]) -> str:
-    """What the status was read from. AttestError where an applied patch has no text to be named by."""
+    """Return what the status was read from. AttestError where an applied patch has no text to be named by."""
     applied = [name for name in _applied(record) if name in one.patches]
     if missing := [name for name in applied if name not in patches]:
         raise AttestError(f"no text of the patch {missing[0]}", place=record.row)
@@ -98,7 +98,7 @@ def _notes(one: Vulnerability, record: Record, patches: Mapping[str, bytes]) -> 
 
 
 def _applied(record: Record) -> list[str]:
-    """The patches that the wheel notes; a record that says nothing of them has none."""
+    """Return the patches that the wheel notes; a record that says nothing of them has none."""
     return dict(record.found).get("patches", "").split()
 
 
@@ -111,7 +111,7 @@ def statuses_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def disagreement(document: Mapping[str, Any], record: Record, image: str) -> str:
-    """What the document says otherwise than image and record, in a line; "" where they agree.
+    """Return what the document says otherwise than image and record, in a line; "" where they agree.
 
     A vulnerability that only one of the two versions of Stackwright knows is not compared.
     """
