@@ -24,8 +24,8 @@ from stackwright.core.render import layers
 from stackwright.core.resolve.bases import PROVIDERS, Images
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools, stage_cache
-from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.buildkit import builders
 from stackwright.engines.buildkit.progress import short
 from stackwright.engines.docker import Mount
@@ -93,7 +93,7 @@ def ensure_base(job: Job) -> Images:
         if job.cache and stage_cache.has(job.docker, job.cache.base(name)):
             stage_cache.fetch(job.docker, job.cache.base(name), name)
 
-    means = Means(docker=job.docker, runner=job.runner, site=job.site, say=job.display.say, bring=bring)
+    means = BaseTools(docker=job.docker, runner=job.runner, site=job.site, say=job.display.say, bring=bring)
     return ENSURE[stack.provider](stack, means)
 
 

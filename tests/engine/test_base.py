@@ -11,7 +11,7 @@ from own_engine import StartEngine
 
 from stackwright.engines import docker as engine
 from stackwright.engines.bases import debian
-from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
@@ -23,7 +23,7 @@ def made(docker: Docker, runner: Runner, name: str) -> str:
     mirror = settings.apt_mirror(runner)
     assert mirror
     site = replace(settings.site(runner, {}), mirror=mirror)
-    means = Means(docker=docker, runner=runner, site=site, say=print)
+    means = BaseTools(docker=docker, runner=runner, site=site, say=print)
     debian._make("trixie", name, "20240102T030405Z", means, mirror)
     found = engine.inspect(docker, name)
     assert found

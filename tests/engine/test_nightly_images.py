@@ -18,8 +18,8 @@ from stackwright.core.model.night import Kind, State
 from stackwright.core.resolve import lockfile
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import Docker
 from stackwright.host.project import cells, plan
 from stackwright.host.runner import Runner
@@ -124,7 +124,7 @@ def test_what_was_resolved_is_what_is_built_though_the_tag_moves_meanwhile(
         engine.remove(docker, name)
     push(UBUNTU, "new")
     said: list[str] = []
-    means = Means(docker=docker, runner=Runner(), site=settings.site(Runner()), say=said.append)
+    means = BaseTools(docker=docker, runner=Runner(), site=settings.site(Runner()), say=said.append)
     images = ENSURE["nvidia"](row.stack, means)
     assert len(said) == len(images) == 2, "both had to be pulled again"
     assert [which(docker, name) for _, name in images] == ["old", "old"]

@@ -21,8 +21,8 @@ from stackwright.core.model.site import Site
 from stackwright.core.render import dockerfile
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
@@ -57,7 +57,7 @@ def debian(docker: Docker, runner: Runner, site: Site) -> Callable[[Stack], str]
     """The base image of the debian provider; it is made where the engine has none."""
 
     def ensure(stack: Stack) -> str:
-        means = Means(docker=docker, runner=runner, site=site, say=print)
+        means = BaseTools(docker=docker, runner=runner, site=site, say=print)
         ((_, name),) = ENSURE["debian"](stack, means)
         return name
 
@@ -144,7 +144,7 @@ def test_without_a_registry_an_image_is_asked_for_by_name_and_taken_when_it_is_h
     own = start_engine().docker
     stack = ROWS["matrix.nvidia.yaml"]["cuda12-ubuntu"].stack
     site = Site(mirror=None, ca=None, pip=(), proxies=())
-    means = Means(docker=own, runner=runner, site=site, say=print)
+    means = BaseTools(docker=own, runner=runner, site=site, say=print)
     for argument, name in PROVIDERS["nvidia"].images(stack):
         with pytest.raises(SiteError, match="could not be pulled") as caught:
             ENSURE["nvidia"](stack, means)

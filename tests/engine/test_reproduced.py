@@ -20,8 +20,8 @@ from stackwright.core.model.row import Stack
 from stackwright.core.render import dockerfile
 from stackwright.core.render.sources import Sources
 from stackwright.engines import docker as engine
-from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
@@ -41,7 +41,7 @@ def build(
 ) -> Iterator[Build]:
     """Without any step of before; the archive of the image, whose layers are as the registry gets them."""
     site, names = settings.site(runner), []
-    images = ENSURE[row.provider](row, Means(docker=docker, runner=runner, site=site, say=print))
+    images = ENSURE[row.provider](row, BaseTools(docker=docker, runner=runner, site=site, say=print))
 
     def run(what: str, sources: Sources) -> Path:
         folder, name = tmp_path_factory.mktemp(what), f"stackwright-test/{what}-{uuid4().hex[:12]}:1"

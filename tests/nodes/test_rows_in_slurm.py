@@ -19,8 +19,8 @@ from rows_run import complete, distinct, ended, in_its_slow_step, records, while
 from stackwright.core.model.record import Status
 from stackwright.engines import docker as engine
 from stackwright.engines import stage_cache
-from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Runner
@@ -89,7 +89,7 @@ def base(project: Path, nodes: Nodes, runner: Runner) -> None:
     found = Project(root=project, matrix=project / "matrix.yaml", out=project / "out")
     stack = plan(found, cells(found, ROWS[:1])).rows[0].stack
     first = nodes.engines[0].docker
-    means = Means(
+    means = BaseTools(
         docker=first, runner=runner, site=settings.site(runner), say=print, bring=partial(_bring, first)
     )
     for _, image in ENSURE[stack.provider](stack, means):

@@ -27,8 +27,8 @@ from stackwright.core.resolve.requirements import distribution_packages
 from stackwright.core.resolve.resolve import resolve
 from stackwright.engines import docker
 from stackwright.engines.bases import nvidia
-from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.host.project import Project, cells
 from stackwright.host.runner import Completed
 from stackwright.host.upstream import mirror as suite
@@ -224,9 +224,9 @@ class Engine:
         error = "" if self.registry else "Error response from daemon\nno such host\n"
         return Completed(argv=tuple(argv), returncode=int(not self.registry), stdout="", stderr=error)
 
-    def means(self) -> Means:
+    def means(self) -> BaseTools:
         site = Site(mirror=None, ca=None, pip=(), proxies=())
-        return Means(
+        return BaseTools(
             docker=cast("Any", self.docker), runner=cast("Any", self), site=site, say=self.said.append
         )
 

@@ -44,7 +44,7 @@ TLS = "distributed.comm.tls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Startup:
     """``root`` is the project, ``folder`` one that all nodes see and only the user reads. ``jobs`` is how
     many jobs Slurm is asked for."""
 
@@ -57,7 +57,7 @@ class Means:
 
 
 @contextmanager
-def connected(address: Address, means: Means) -> Iterator[Client]:
+def connected(address: Address, startup: Startup) -> Iterator[Client]:
     """A client with at least one worker that has an engine. NodesError where there is none."""
     _silence()
     tls.dask_setup()
@@ -67,7 +67,7 @@ def connected(address: Address, means: Means) -> Iterator[Client]:
                 client = stack.enter_context(Client(address.scheduler))
             else:
                 start = _slurm if address.kind is Kind.SLURM else _ssh
-                client = stack.enter_context(Client(stack.enter_context(start(address, means))))
+                client = stack.enter_context(Client(stack.enter_context(start(address, startup))))
         except Exception as error:  # of Dask, asyncssh, sbatch, TLS: each has its own
             raise NodesError(
                 f"the cluster cannot be used: {_cause(error)}", place=address.scheduler or address.kind,
@@ -75,9 +75,9 @@ def connected(address: Address, means: Means) -> Iterator[Client]:
             ) from error  # fmt: skip
         place = str(client.scheduler_info(n_workers=0)["address"])
         if place.startswith("tcp:"):
-            means.say(f"{place}: not encrypted; who reaches its port can run programs on the nodes")
-        means.say(f"dashboard: {client.dashboard_link}")
-        _wait(client, address, means)
+            startup.say(f"{place}: not encrypted; who reaches its port can run programs on the nodes")
+        startup.say(f"dashboard: {client.dashboard_link}")
+        _wait(client, address, startup)
         yield client
 
 
@@ -99,7 +99,7 @@ def engines(client: Client, *more: str) -> tuple[str, ...]:
     )
 
 
-def _wait(client: Client, address: Address, means: Means) -> None:
+def _wait(client: Client, address: Address, startup: Startup) -> None:
     """For a worker: as long as one is in Slurm's queue, else twice as long as Dask waits for a scheduler."""
     patience = 2 * dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
     began = asked = time.monotonic()
@@ -110,10 +110,10 @@ def _wait(client: Client, address: Address, means: Means) -> None:
             raise NodesError(f"no worker has the resource {ENGINE}", place=address.scheduler, hint=hint)
         if address.kind is Kind.SLURM and now - asked > ASK:
             jobs = _jobs(client)
-            if jobs and not in_queue(jobs, means.runner):
+            if jobs and not in_queue(jobs, startup.runner):
                 cause = "the jobs of Slurm's ended before they had a worker"
-                raise NodesError(cause, hint=f"what they said is in {means.folder}")
-            means.say("no job of Slurm has started yet; squeue shows what they wait for")
+                raise NodesError(cause, hint=f"what they said is in {startup.folder}")
+            startup.say("no job of Slurm has started yet; squeue shows what they wait for")
             asked = now
         time.sleep(0.2)
 
@@ -137,16 +137,16 @@ def in_queue(jobs: Sequence[str], runner: Runner) -> bool:
 
 
 @contextmanager
-def _slurm(address: Address, means: Means) -> Iterator[SLURMCluster]:
+def _slurm(address: Address, startup: Startup) -> Iterator[SLURMCluster]:
     """Jobs that are made again when they are lost, as many as rows are wanted at a time."""
     known = dask.config.get("jobqueue.slurm")
     extra = list(known.get("worker-extra-args") or ())
     if "--resources" not in extra:
-        extra += ["--resources", shlex.quote(f"{ENGINE}=1 {GPU}=1") if means.gpu else f"{ENGINE}=1"]
+        extra += ["--resources", shlex.quote(f"{ENGINE}=1 {GPU}=1") if startup.gpu else f"{ENGINE}=1"]
     for module in _preloads("worker"):
         extra += ["--preload", shlex.quote(module)]
-    directives = [*(known.get("job-extra-directives") or ()), *(["--gpus=1"] if means.gpu else [])]
-    place = shlex.quote(str(means.root))
+    directives = [*(known.get("job-extra-directives") or ()), *(["--gpus=1"] if startup.gpu else [])]
+    place = shlex.quote(str(startup.root))
     options: dict[str, Any] = {name: value for name, value in LOCAL.items() if known.get(name) is None}
     with SLURMCluster(
         **options, processes=1, worker_extra_args=extra, job_extra_directives=directives,
@@ -155,19 +155,19 @@ def _slurm(address: Address, means: Means) -> Iterator[SLURMCluster]:
             f"export PYTHONPATH={place}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"cd {place}",
         ],
-        log_directory=known.get("log-directory") or str(means.folder),
-        shared_temp_directory=known.get("shared-temp-directory") or str(means.folder),
+        log_directory=known.get("log-directory") or str(startup.folder),
+        shared_temp_directory=known.get("shared-temp-directory") or str(startup.folder),
         security=_security(),
     ) as cluster:  # fmt: skip
-        cluster.scale(jobs=means.jobs)
+        cluster.scale(jobs=startup.jobs)
         yield cluster
 
 
 @contextmanager
-def _ssh(address: Address, means: Means) -> Iterator[SpecCluster]:
+def _ssh(address: Address, startup: Startup) -> Iterator[SpecCluster]:
     """The scheduler on the first host, a worker on each. Their configuration, and with it where the keys are,
     goes along with the command."""
-    python = f"env PYTHONPATH={shlex.quote(str(means.root))} {shlex.quote(sys.executable)}"
+    python = f"env PYTHONPATH={shlex.quote(str(startup.root))} {shlex.quote(sys.executable)}"
     protocol = {"protocol": "tcp://" if _in_the_clear() else "tls://"}
     reached: dict[str, Any] = {"connect_options": {}, "remote_python": python}
 
@@ -176,7 +176,7 @@ def _ssh(address: Address, means: Means) -> Iterator[SpecCluster]:
         options = {"nthreads": 2, "resources": resources, "preload": _preloads("worker"), **protocol}
         return {"cls": by_ssh.Worker, "options": {"address": host.name, "kwargs": options, **reached}}
 
-    with _tls_in_configuration(means.folder):
+    with _tls_in_configuration(startup.folder):
         options = {"preload": _preloads("scheduler"), **protocol}
         first = {"address": address.hosts[0].name, "kwargs": options, **reached}
         workers = {number: worker(host) for number, host in enumerate(address.hosts)}

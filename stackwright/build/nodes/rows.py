@@ -26,7 +26,7 @@ from stackwright.build.display import Display
 from stackwright.build.job import Request
 from stackwright.build.nodes import worker
 from stackwright.build.nodes.address import Address, Kind
-from stackwright.build.nodes.client import ENGINE, GPU, Means, connected, engines, replace_lost
+from stackwright.build.nodes.client import ENGINE, GPU, Startup, connected, engines, replace_lost
 from stackwright.build.nodes.worker import Outcome, Shared, Task
 from stackwright.core.errors import NodesError, StackwrightError, UsageError
 from stackwright.core.model.record import Phase
@@ -73,17 +73,17 @@ def work_rows(
     if not cluster.cache:
         display.say("no cache in a registry: every node builds every stage itself")
     with _token(project.out / "cluster") as token:
-        means = Means(
+        startup = Startup(
             root=project.root, folder=token.parent, jobs=min(request.jobs, len(rows)), gpu=request.gpu,
             runner=runner, say=display.say,
         )  # fmt: skip
         shared = _shared(project, request, cluster, token)
-        with display.shown(), connected(cluster.address, means) as client:
+        with display.shown(), connected(cluster.address, startup) as client:
             _check(client, shared)
             client.subscribe_topic(shared.topic, lambda event: _print_event(display, event))
             run = _Run(
                 client=client, shared=shared, wanted=request.phases, rows=rows, on_gpu=on_gpu,
-                jobs=means.jobs, display=display,
+                jobs=startup.jobs, display=display,
             )  # fmt: skip
             failed = run.all(give_up=ALONE if cluster.address.kind is not Kind.SLURM else None)
     return session.ended(project, plan, failed)

@@ -24,8 +24,8 @@ from stackwright.core.render.dockerfile import write
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import IMAGE, Apptainer, squashfs_arguments
 from stackwright.engines.bases.debian import bootstrap
-from stackwright.engines.bases.means import Means
 from stackwright.engines.bases.table import ENSURE
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.engines.sif.docker_archive import write_archive
 from stackwright.host.disk import claimed, require
@@ -126,7 +126,7 @@ def base_arguments(
     """
     found: dict[str, str] = {}
     if docker is not None:
-        means = Means(docker=docker, runner=runner, site=site, say=lambda text: None)
+        means = BaseTools(docker=docker, runner=runner, site=site, say=lambda text: None)
         for argument, image in ENSURE[stack.provider](stack, means):
             archive = context / f"{argument.lower()}.tar"
             engine.save(docker, runner, image, archive)

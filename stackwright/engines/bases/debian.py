@@ -10,7 +10,7 @@ from pathlib import Path
 from stackwright.core.errors import EngineError, SiteError
 from stackwright.core.model.row import Stack
 from stackwright.core.resolve.bases import Images, reference
-from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import image_exists, mark
 from stackwright.host.runner import Runner
 from stackwright.host.upstream.mirror import read_release
@@ -23,7 +23,7 @@ KEEP_NOTHING_OF_THE_SITE = (
 )
 
 
-def ensure(stack: Stack, means: Means) -> Images:
+def ensure(stack: Stack, means: BaseTools) -> Images:
     """Return the base image: that of the lock, or, where the mirror has moved on, today's.
 
     A mirror keeps only its last state, so that the locked one may be gone. The image's name then holds
@@ -52,7 +52,7 @@ def ensure(stack: Stack, means: Means) -> Images:
     return (("BASE_IMAGE", name),)
 
 
-def _is_there(means: Means, name: str) -> bool:
+def _is_there(means: BaseTools, name: str) -> bool:
     """Return whether the engine has it, marked for this project so that no other project's ``clean``
     removes it."""
     if not image_exists(means.docker, name):
@@ -60,7 +60,7 @@ def _is_there(means: Means, name: str) -> bool:
     return image_exists(means.docker, name) and mark(means.docker, name)
 
 
-def _make(suite: str, name: str, date: str, means: Means, mirror: str) -> None:
+def _make(suite: str, name: str, date: str, means: BaseTools, mirror: str) -> None:
     """The same image on every machine, to its id: `docker import` would note the time of the import in it."""
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
         bootstrap(suite, Path(folder) / "base.tar", runner=means.runner, mirror=mirror, date=date)

@@ -11,14 +11,14 @@ from stackwright.core.errors import SiteError
 from stackwright.core.model import base_images
 from stackwright.core.model.row import ProviderName, Stack
 from stackwright.core.resolve.bases import PROVIDERS, Images
-from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import image_exists
 
 PULL_SECONDS = 3600
 """The devel image is 4 GB and more."""
 
 
-def ensure(stack: Stack, means: Means) -> Images:
+def ensure(stack: Stack, means: BaseTools) -> Images:
     """Raise SiteError where the engine lacks an image and reaches no registry that has it."""
     provider, digests = PROVIDERS[ProviderName.NVIDIA], dict(stack.base.images)
     for (_, name), (_, local) in zip(provider.images(stack), provider.wanted(stack), strict=True):
@@ -32,7 +32,7 @@ def ensure(stack: Stack, means: Means) -> Images:
     return provider.wanted(stack)
 
 
-def _docker(means: Means, image: str, *words: str) -> None:
+def _docker(means: BaseTools, image: str, *words: str) -> None:
     done = means.runner(means.docker.command(*words), timeout=PULL_SECONDS)
     if not done.ok:
         said = done.stderr.strip().splitlines() or ["it said nothing"]

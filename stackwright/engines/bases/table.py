@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from stackwright.core.model.row import ProviderName, Stack
 from stackwright.core.resolve.bases import Images
 from stackwright.engines.bases import debian, nvidia
-from stackwright.engines.bases.means import Means
+from stackwright.engines.bases.tools import BaseTools
 
-ENSURE: Mapping[str, Callable[[Stack, Means], Images]] = {
+ENSURE: Mapping[str, Callable[[Stack, BaseTools], Images]] = {
     ProviderName.DEBIAN: debian.ensure, ProviderName.NVIDIA: nvidia.ensure,
 }  # fmt: skip
 """By provider. It brings the images that the lock means, or the nearest to them, into the engine."""

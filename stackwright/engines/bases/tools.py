@@ -11,7 +11,7 @@ from stackwright.host.runner import Runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class BaseTools:
     """What a provider gets its images with. ``bring`` is asked for an image that another node may have made;
     whether it did shows in the engine."""
 
