@@ -3,7 +3,7 @@
 Runs inside the image with the image's own Python and imports nothing of Stackwright. A probe that
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
-  files, system, link=MODULE,…, compile, fabric, built=EXTENSION, attack,
+  files, system, link=MODULE,…, compile, fabric, additions=NAME,…, built=EXTENSION, attack,
   collective=EXTENSION/LAUNCHER (mpi or gloo),
   gpu=EXTENSION/N
 """
@@ -25,6 +25,7 @@ LIMIT = {
     "files": 300,
     "system": 120,
     "link": 600,
+    "additions": 900,
     "compile": 300,
     "fabric": 120,
     "built": 300,
@@ -33,6 +34,8 @@ LIMIT = {
     "gpu": 600,
 }
 """Seconds; of a probe that is not here, 300."""
+LISTS = ("link", "additions")
+"""Probes that have a list after the "=": their files are named without it."""
 TAIL = 2000
 """Characters of output that are kept of a probe that failed."""
 
@@ -120,7 +123,7 @@ def ranks(name, launcher, count, extension, lent):
 
 def probe(word, folder):
     name, _, argument = word.partition("=")
-    leaf = word.replace("=", "-").replace("/", "-") if name != "link" else name
+    leaf = name if name in LISTS else word.replace("=", "-").replace("/", "-")
     target = os.path.join(folder, leaf + ".json")
     if name == "collective":
         extension, launcher = argument.split("/")
@@ -141,7 +144,8 @@ def main(folder, words):
     for word in words:
         start = time.time()
         probe(word, folder)
-        times[word.split("=")[0] if word.startswith("link=") else word] = round(time.time() - start, 2)
+        name = word.partition("=")[0]
+        times[name if name in LISTS else word] = round(time.time() - start, 2)
     with open(os.path.join(folder, "times-%s.json" % words[0].partition("=")[0]), "w") as handle:
         json.dump(times, handle, indent=1, sort_keys=True)
 

@@ -13,6 +13,8 @@ import sys
 
 NEEDED = ("mpi_built", "nccl_built")
 REFUSED = 403
+CLEAN = "No broken requirements found."
+OF_DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 
 def load(folder):
@@ -58,6 +60,28 @@ def fabric(facts):
             yield "fabric: %s does not load: %s" % (name, error)
 
 
+def adds(facts):
+    """Whether the row adds something by pip."""
+    return bool(json.loads(facts.get("system", {}).get("row") or "{}").get("pip"))
+
+
+def additions(facts):
+    """What pip complains about (not the row's own NCCL), and libraries that an added file does not find."""
+    if not adds(facts):
+        return
+    row, found = json.loads(facts["system"]["row"]), facts["additions"]["check"]
+    own = re.compile(r".*but you have nvidia-nccl-cu\d+ %s\.?" % re.escape(row["nccl"]))
+    if found["code"] not in (0, 1) or not found["lines"]:
+        yield "additions: pip check gave no answer: %s" % found["said"]
+    for line in found["lines"]:
+        if line != CLEAN and not own.fullmatch(line):
+            yield "additions: %s" % line
+    for path, names in sorted(facts["additions"]["libraries"].items()):
+        for name in names:
+            if name not in OF_DRIVER:
+                yield "additions: %s needs %s" % (path, name)
+
+
 def built(facts, extensions):
     for extension in extensions:
         answers = facts.get("built-" + extension, {})
@@ -81,11 +105,13 @@ def attack(facts, place="attack"):
 def wrong(facts, extensions):
     found = [one for name in sorted(facts) for one in errors(facts[name], name)]
     attacked = ("attack",) if extensions else ()
-    missing = [name for name in ("files", "system", "link", "fabric", *attacked) if name not in facts]
+    added = ("additions",) if adds(facts) else ()
+    wanted = ("files", "system", "link", "fabric", *attacked, *added)
+    missing = [name for name in wanted if name not in facts]
     if missing:
         return [*found, "no facts of %s" % ", ".join(missing)]
     attacks = attack(facts.get("attack", {}))
-    return found or [*static(facts), *fabric(facts), *built(facts, extensions), *attacks]
+    return found or [*static(facts), *fabric(facts), *additions(facts), *built(facts, extensions), *attacks]
 
 
 def main(folder, extensions):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -92,12 +93,13 @@ def _contents(stack: Stack) -> tuple[str, ...]:
         f"for GPUs {' '.join(stack.gpu_arch)}",
         f"{stack.os}{state}, {stack.flavour}",
         f"Python {stack.python}, gcc {stack.gcc}, {stack.mpi.flavour} {stack.mpi.version}",
+        *([f"pip: {', '.join(f'{one.name} {one.version}' for one in stack.pip)}"] if stack.pip else []),
     )
 
 
 def set_line(settings: tuple[str, ...]) -> str:
     """Options that can be pasted behind ``explain ROW``."""
-    return " ".join(f"--set {setting}" for setting in settings)
+    return " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
 HEADINGS = {

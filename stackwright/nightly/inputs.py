@@ -63,7 +63,8 @@ def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
 
 def written(cell: Cell) -> Iterator[tuple[str, str]]:
     """Yield the row as a person wrote it, where it reaches the image."""
-    fields = {**asdict(cell), **dict(cell.components)}
+    pip = tuple(map(str, cell.pip)) or None
+    fields = {**asdict(cell), "pip": pip, **dict(cell.components)}
     yield from flatten({name: value for name, value in fields.items() if name not in NOT_IN_THE_KEY})
 
 
@@ -102,7 +103,7 @@ def _of_lock(found: Lock) -> Iterator[tuple[Kind, str, str]]:
         yield Kind.PACKAGE, package.name, package.version
     for package in found.toolchain:
         yield Kind.COMPILER, package.name, package.version
-    pins = lockfile.pins(found) + lockfile.toolchain_pins(found)
+    pins = lockfile.pins(found) + lockfile.added_pins(found) + lockfile.toolchain_pins(found)
     yield Kind.FILES, "hashes", hashlib.sha256(pins.encode()).hexdigest()
 
 

@@ -20,7 +20,7 @@ from stackwright.core.model.row import Base, Cell, Lock
 from stackwright.core.model.site import Site
 from stackwright.core.resolve import lockfile, resolve
 from stackwright.core.resolve.bases import PROVIDERS
-from stackwright.core.resolve.requirements import distribution_packages, question, requirements, toolchain
+from stackwright.core.resolve.requirements import asked, distribution_packages, question
 from stackwright.host.defects import internal_error
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
@@ -71,12 +71,7 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
         ):
             bases = {_state_question(cell): cell for cell in possible}
             tags = {name: name for cell in possible for name in _tagged(upstream.site, cell)}
-            pins = {
-                question(cell, wanted): (cell, wanted)
-                for cell in possible
-                for wanted in (requirements(cell), toolchain(cell))
-                if wanted
-            }
+            pins = {question(cell, wanted): (cell, wanted) for cell in possible for wanted in asked(cell)}
             asked_bases = _each(pool, bases, partial(_state, upstream))
             asked_pins = _each(index, pins, lambda one: ask(*one))
             asked_digests = _each(pool, tags, upstream.digest)

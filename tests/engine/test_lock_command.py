@@ -26,3 +26,80 @@ def test_a_version_that_does_not_exist_is_an_error_and_the_other_rows_are_locked
     assert '"small-a"' in out
     assert lockfile.read(tmp_path / "locks" / "small-a.txt").refused == ""
     assert lockfile.read(tmp_path / "locks" / "small-b.txt").refused
+
+
+def project(folder: Path, pip: str) -> Path:
+    small_project.write_matrix(folder, {"small-a": ""})
+    path = folder / "matrix.yaml"
+    path.write_text(path.read_text() + f"    pip: {pip}\n")
+    return path
+
+
+def test_additions_are_locked_together_with_the_frameworks(
+    upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upstream.package("thing", "1.5", ("helper>=1", "numpy", "packaging"))
+    upstream.package("helper", "2.0")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    small_project.write_matrix(plain, {"small-a": ""})
+    assert call(capsys, "--matrix", str(plain / "matrix.yaml"), "lock")[0] == 0
+    alone = lockfile.read(plain / "locks" / "small-a.txt")
+    code, _, err = call(capsys, "--matrix", str(project(tmp_path, '["thing>=1"]')), "lock")
+    assert code == 0, err
+    found = lockfile.read(tmp_path / "locks" / "small-a.txt")
+    assert [(one.name, one.version) for one in found.added] == [("helper", "2.0"), ("thing", "1.5")]
+    assert dict(found.asked_by) == {"helper": ("thing",)}
+    assert lockfile.pins(found) == lockfile.pins(alone) and lockfile.added_pins(alone) == ""
+    assert lockfile.added_pins(found).count("--hash=sha256:") == 2
+
+
+HOSTILE = {
+    "torch-pinned-elsewhere": ("[wants-torch]", "wants-torch", "torch==2.7.0"),
+    "second-nccl": ("[wants-nccl]", "wants-nccl → nvidia-nccl-cu13", "a second nccl"),
+    "second-cuda": ("[wants-cuda]", "wants-cuda → between → nvidia-cuda-runtime", "a second cuda-runtime"),
+    "numpy-1-for-a-torch-that-needs-2": ('["numpy<2"]', "numpy<2", "numpy>=2"),
+    "no-wheel": ("[only-source]", "only-source", "only wheels are installed"),
+    "no-such-package": ("[no-such-package]", "no-such-package", "was not found"),
+    "package-of-a-field": ('["nvidia-nccl-cu12==2.27.7"]', "nvidia-nccl-cu12", "field nccl"),
+}
+"""By row: what it adds, who asks for what is refused, and why."""
+
+
+def hostile(upstream: UpstreamServer) -> None:
+    upstream.package("torch", "2.7.0")
+    upstream.files["/simple/torch/"] = b"<!DOCTYPE html>\n"
+    requires = ("nvidia-cuda-runtime-cu12==12.4.127", "nvidia-cudnn-cu12==9.1.0.70", "numpy>=2",
+                "nvidia-nccl-cu12==2.21.5")  # fmt: skip
+    upstream.package("torch", "2.6.0", requires)
+    upstream.package("torch", "2.7.0", requires)
+    upstream.package("numpy", "1.26.4")
+    upstream.package("wants-torch", "1.0", ("torch==2.7.0",))
+    upstream.package("wants-nccl", "1.0", ("nvidia-nccl-cu13",))
+    upstream.package("nvidia-nccl-cu13", "2.29.7")
+    upstream.package("wants-cuda", "1.0", ("between",))
+    upstream.package("between", "1.0", ("nvidia-cuda-runtime",))
+    upstream.package("nvidia-cuda-runtime", "13.0.96")
+    upstream.files["/simple/only-source/"] = (
+        b'<!DOCTYPE html>\n<a href="/files/only-source-1.0.tar.gz#sha256=' + b"0" * 64 + b'">'
+        b"only-source-1.0.tar.gz</a><br>\n"
+    )
+
+
+def test_hostile_additions_are_refused_by_name(
+    upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile(upstream)
+    small_project.write_matrix(tmp_path, {})
+    path = tmp_path / "matrix.yaml"
+    rows = "".join(f"  - id: {row}\n    pip: {pip}\n" for row, (pip, _, _) in HOSTILE.items())
+    path.write_text(path.read_text() + rows)
+    code, _, err = call(capsys, "--matrix", str(path), "lock")
+    assert code == 5
+    told = " ".join(err.split())
+    for row, (_, who, why) in HOSTILE.items():
+        said = max(told.split(f" {row}: ")[1:], key=len).partition(": asking for ")[0]
+        assert who in said and why in said, (row, said)
+    code, out, _ = call(capsys, "--matrix", str(path), "plan")
+    assert code == 5
+    assert all(row in out for row in HOSTILE) and "pip-second" in out and "resolver" in out

@@ -14,13 +14,13 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from stackwright.core.config import schema
+from stackwright.core.config import additions, schema
 from stackwright.core.config.expand import expand
 from stackwright.core.config.load import interpret, load
 from stackwright.core.config.yaml_tree import LOADER
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Matrix, Value
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import Addition, Cell, Mpi
 
 SHIPPED = (Path(__file__).parents[2] / "matrix.yaml").read_text()
 FIELDS = get_type_hints(schema.RowFields)
@@ -83,9 +83,13 @@ def check_value(name: str, value: Value) -> None:
         assert value.flavour in {"openmpi", "mpich"}
         check_text("version", value.version)
     elif isinstance(value, tuple):
-        assert name == "gpu_arch"
-        for text in value:
-            check_text(name, text)
+        for one in value:
+            if isinstance(one, Addition):
+                assert name == "pip"
+                assert additions.normal(one.requirement) == one.requirement
+            else:
+                assert name == "gpu_arch"
+                check_text(name, one)
     elif name in CLOSED:
         assert value in CLOSED[name]
     else:
@@ -258,7 +262,7 @@ def test_the_places_are_right_but_for_the_value() -> None:
     right: dict[str, Any] = {
         **BASE, "cuda": "12.4", "cudnn": "9.1", "nccl": "2.21.5", "gcc": "13", "mxnet": "1.9.1",
         "keras": "3.0", "tensorflow": "2.20.0",
-        "flavour": "devel", "test_on_gpu": True, "id": "two", "mpi.flavour": "mpich",
+        "flavour": "devel", "test_on_gpu": True, "id": "two", "pip": ["einops"], "mpi.flavour": "mpich",
         "mpi.version": "4.2", "gpu_arch.0": "9.0", "select.0": "o*", "exclude.torch": "2.6.0",
         "top.defaults": {}, "top.axes": {"torch": ["2.6.0"]}, "top.include": [{"id": "x", **BASE}],
         "top.exclude": [], "top.select": ["one"],

@@ -25,6 +25,7 @@ NO_GPU = {Tier.GPU: "no device"}
 LEAVES = {
     "files": "files.json", "system": "system.json", "link": "link.json", "fabric": "fabric.json",
     "built": "built-torch.json", "compile": "compile.json", "attack": "attack.json",
+    "additions": "additions.json",
 }  # fmt: skip
 
 
@@ -44,7 +45,7 @@ class Container:
         if self.writes and user == "0":
             (folder / "files.json").write_text(json.dumps(facts["files"]))
         elif self.writes:
-            for probe in ("system", "link", "compile", "fabric", "attack"):
+            for probe in ("system", "link", "compile", "fabric", "additions", "attack"):
                 (folder / f"{probe}.json").write_text(json.dumps(facts[probe]))
             (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
             for run, document in facts["collective"].items():
@@ -141,7 +142,8 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch", "fabric", "compile", "built=torch", "attack",
+        "system", "link=torch,horovod.torch", "fabric", "compile", "additions=einops", "built=torch",
+        "attack",
         "collective=torch/mpi", "collective=torch/gloo", "gpu=torch/2",
     )  # fmt: skip
     assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "attack"

@@ -14,8 +14,8 @@ from stackwright.core.model.labels import ALLOWED
 from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
 from stackwright.core.render import dockerfile
-from stackwright.core.resolve.partial import Partial
 from stackwright.core.resolve.resolve import check, notices, resolve
+from stackwright.core.resolve.sweep import Partial
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import (

@@ -147,7 +147,8 @@ def fenced(kind: str) -> list[str]:
 
 
 def test_examples_of_the_documentation_are_right() -> None:
-    first, second = (expand(interpret(text, "docs/matrix.md")) for text in fenced("yaml"))
+    first, second, third = (expand(interpret(text, "docs/matrix.md")) for text in fenced("yaml"))
+    assert [len(cell.pip) for cell in third] == [2, 3, 0]
     text = (ROOT / "docs/matrix.md").read_text()
     (said,) = re.findall(r"^These are four rows: (.*)\.$", text, re.M)
     assert re.findall("`([^`]+)`", said) == [cell.id for cell in first]

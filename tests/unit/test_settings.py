@@ -224,7 +224,7 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
         folder = next(mount.source for mount in mounts if not mount.read_only)
-        for name in ("files", "system", "link", "fabric", "compile", "attack"):
+        for name in ("files", "system", "link", "fabric", "compile", "additions", "attack"):
             (folder / f"{name}.json").write_text(json.dumps(facts[name]))
         (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
         for run, document in facts["collective"].items():

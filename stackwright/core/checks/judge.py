@@ -11,6 +11,7 @@ from typing import Any
 
 from stackwright.core.checks.check import Finding, MissingFact, NotAsked, Rule
 from stackwright.core.checks.tables import (
+    additions,
     collective,
     declared,
     fabric,
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     *declared.RULES,
     *link.RULES,
     *fabric.RULES,
+    *additions.RULES,
     *(replace(check, applies=has(layer)) for layer in COMMUNICATION for check in layer.checks),
     *collective.RULES,
     *gpu.RULES,

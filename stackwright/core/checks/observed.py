@@ -30,6 +30,8 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     versions = {normal(name): version for name, version in packages.items()} if packages else {}
     for one in of((*stack.frameworks, *stack.communication)):
         yield one.name, text(versions.get(one.package))
+    for added in stack.pip:
+        yield f"pip.{added.name}", text(versions.get(added.name))
     yield from _libraries(stack, facts)
     yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
     yield "patches", _first(stack, facts, "compiled_by", "patches")

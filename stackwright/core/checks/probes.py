@@ -14,7 +14,7 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     every = [one.words(stack, gpus) for one in of((*stack.frameworks, *stack.communication))]
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
-        Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling),
+        Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling, *_additions(stack)),
     }
     return tuple(
         word
@@ -23,3 +23,12 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
         for asked in (tiers, *every)
         for word in asked.get(tier, ())
     )
+
+
+def _additions(stack: Stack) -> tuple[str, ...]:
+    """Return what the row adds by name, with modules where it names them, and what came along."""
+    if not stack.pip:
+        return ()
+    named = {one.name: f"{one.name}{':' if one.modules else ''}{'+'.join(one.modules)}" for one in stack.pip}
+    along = (f"+{one.name}" for one in stack.lock.added if one.name not in named)
+    return (f"additions={','.join((*named.values(), *along))}",)

@@ -93,7 +93,7 @@ def versions(cell: Cell, components: tuple[Component, ...] = MODULES) -> dict[st
 FIELDS = (
     "provider", "os", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
-    *(module.name for module in MODULES), "gpu_arch", "flavour", "test_on_gpu",
+    *(module.name for module in MODULES), "gpu_arch", "flavour", "test_on_gpu", "pip",
 )  # fmt: skip
 """Of a row, in the order of the notation."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stackwright.core.components.table import COMMUNICATION, MODULES
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import Addition, Cell, Mpi
 
 FIELDS = (
     "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
-    *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu",
+    *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu", "pip",
 )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def shown(value: object) -> str:
 
 def written(value: object) -> str:
     if isinstance(value, tuple):
-        return ",".join(map(str, value))
+        return (" " if isinstance(next(iter(value), None), Addition) else ",").join(map(str, value))
     if isinstance(value, Mpi):
         return f"{value.flavour}{value.version}"
     if isinstance(value, bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
@@ -9,6 +10,7 @@ from math import prod
 from typing import Any
 
 from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES
+from stackwright.core.config import additions
 from stackwright.core.config.messages import near
 from stackwright.core.config.yaml_tree import wrong
 from stackwright.core.errors import UsageError
@@ -104,7 +106,7 @@ def excluded(matrix: Matrix) -> dict[tuple[str, ...], set[tuple[Value, ...]]]:
     return table
 
 
-UNSET: dict[str, Value] = {"gpu_arch": (), "flavour": Flavour.RUNTIME, "test_on_gpu": False}
+UNSET: dict[str, Value] = {"gpu_arch": (), "flavour": Flavour.RUNTIME, "test_on_gpu": False, "pip": ()}
 """What Cell has where a row and the defaults say nothing, other than None."""
 
 
@@ -118,7 +120,13 @@ def text_of(value: Value) -> str:
         return f"{value.flavour}{value.version}"
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value or "")
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value or "")
+
+
+def _digest(value: Any) -> str:
+    """Requirements as a part of an id: their characters are not those of an id."""
+    text = " ".join(map(str, value))
+    return f"pip{hashlib.sha256(text.encode()).hexdigest()[:8]}" if value else "pipnone"
 
 
 def _prefixed(prefix: str) -> Callable[[Any], str]:
@@ -139,6 +147,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),
     "flavour": _prefixed(""),
     "test_on_gpu": lambda asked: "gputest" if asked else "nogputest",
+    "pip": _digest,
 }
 """How each axis shows in an id. The order is that of this table, not of the file: moving an axis in the
 file renames no row. Every axis shows, one with a single value too: a second value renames no row either."""
@@ -201,13 +210,14 @@ def _some(start: str, words: Sequence[str]) -> str:
 def _field(name: str) -> Callable[[Cell], tuple[str, ...]]:
     def words(cell: Cell) -> tuple[str, ...]:
         value: Value = cell.value(name)
-        return value or ("",) if isinstance(value, tuple) else (text_of(value),)
+        return tuple(map(str, value)) or ("",) if isinstance(value, tuple) else (text_of(value),)
 
     return words
 
 
 WHERE: dict[str, Callable[[Cell], tuple[str, ...]]] = {
     **{name: _field(name) for name in ("id", *FIELDS)},
+    "pip": lambda cell: (*(additions.name(one) for one in cell.pip), *map(str, cell.pip)) or ("",),
     "mpi": lambda cell: (text_of(cell.mpi), cell.mpi.flavour),
     "mpi.flavour": lambda cell: (cell.mpi.flavour,),
     "mpi.version": lambda cell: (cell.mpi.version,),

@@ -7,15 +7,15 @@ checks them against ``schema``, and the first problem is reported in the user's 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from stackwright.core.config import schema
-from stackwright.core.config.messages import HOW, explain
+from stackwright.core.config import additions, schema, unsupported
+from stackwright.core.config.messages import HOW, HOW_MANY, explain
 from stackwright.core.config.yaml_tree import LOADER, Mapping, Node, Sequence, at, parse, short, wrong
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Axis, Exclusion, Fields, Mark, Matrix, Pattern, Publish, Row, Value
@@ -29,17 +29,22 @@ START = Mark(line=1, column=1)
 
 def load(path: Path) -> Matrix:
     """Raises MatrixError, with file, line and column, for everything that is wrong with the file."""
-    return interpret(read_text(path), str(path))
+    return interpret(read_text(path), str(path), read=lambda name: _read_from_folder(path, name))
 
 
-def interpret(text: str, path: str, loader: type[Any] = LOADER) -> Matrix:
-    """Return the matrix that ``text`` describes. ``path`` is only for messages."""
+def interpret(
+    text: str, path: str, loader: type[Any] = LOADER, read: Callable[[str], str] | None = None
+) -> Matrix:
+    """Return the matrix that ``text`` describes. ``path`` is only for messages.
+
+    ``read`` returns the text of a file of requirements, by its name.
+    """
     root = parse(text, path, loader)
     try:
         checked = ADAPTER.validate_python(plain(root))
     except ValidationError as error:
         raise explain(error, root, path) from None
-    matrix = _matrix(checked, root, path)
+    matrix = _matrix(checked, root, path, _Values(read))
     _refuse_double(matrix)
     _refuse_incomplete(matrix)
     return matrix
@@ -49,6 +54,14 @@ ADAPTER: TypeAdapter[schema.MatrixFile] = schema.adapter()
 
 
 # --------------------------------------------------------------------------------------- the file
+
+
+def _read_from_folder(matrix: Path, name: str) -> str:
+    path = matrix.parent / name
+    if path.is_symlink():
+        hint = "put the file itself into the folder of the matrix"
+        raise MatrixError("a link is not followed", place=str(path), hint=hint)
+    return read_text(path)
 
 
 def read_text(path: Path) -> str:
@@ -119,7 +132,49 @@ def plain(node: Node) -> Any:
     return {"string": node.text, "null": None}.get(node.kind, node)
 
 
-def _matrix(checked: schema.MatrixFile, root: Node, path: str) -> Matrix:
+class _Values:
+    """Makes the values of fields, and reads the files that they name."""
+
+    def __init__(self, read: Callable[[str], str] | None) -> None:
+        self.read = read
+
+    def fields(self, checked: Any) -> Fields:
+        return tuple((name, self.of(name, value)) for name, value in checked.items() if name != "id")
+
+    def of(self, name: str, checked: Any) -> Value:
+        if name == "pip":
+            return self._pip(checked)
+        value: Value = Mpi.of(**checked) if isinstance(checked, dict) else checked
+        return value
+
+    def _pip(self, checked: Any) -> Value:
+        if isinstance(checked, dict):
+            return self._file(checked["requirements"])
+        return additions.together(
+            (one["name"], (one["import"],)) if isinstance(one, dict) else (one, ()) for one in checked
+        )
+
+    def _file(self, name: str) -> Value:
+        if self.read is None:
+            raise MatrixError("a file of requirements needs a matrix in a folder", place=name)
+        found = []
+        for number, line in additions.lines(self.read(name)):
+            if additions.normal(line) is None:
+                raise _not_a_requirement(name, number, line)
+            found.append((line, ()))
+        if len(found) > additions.MOST:
+            raise wrong(name, START, f"more than {additions.MOST} requirements", HOW_MANY["pip"])
+        return additions.together(found)
+
+
+def _not_a_requirement(name: str, number: int, line: str) -> MatrixError:
+    entry = unsupported.value("pip", line)
+    why = f"is not supported: {entry.why}" if entry else "is not a requirement"
+    hint = entry.instead if entry else f"write it as in {schema.OF_PIP['pip'].example}"
+    return wrong(name, Mark(line=number, column=1), f"{short(line)} {why}", hint)
+
+
+def _matrix(checked: schema.MatrixFile, root: Node, path: str, values: _Values) -> Matrix:
     rows = zip(checked.get("include", ()), _items(root, "include"), strict=True)
     excluded = zip(checked.get("exclude", ()), _items(root, "exclude"), strict=True)
     chosen = zip(checked.get("select", ()), _items(root, "select"), strict=True)
@@ -128,13 +183,17 @@ def _matrix(checked: schema.MatrixFile, root: Node, path: str) -> Matrix:
     order = [name for name in written.entries if name in axes] if isinstance(written, Mapping) else []
     return Matrix(
         path=path,
-        defaults=_fields(checked.get("defaults", {})),
+        defaults=values.fields(checked.get("defaults", {})),
         axes=tuple(
-            Axis(field=name, values=tuple(map(_value, axes[name])), mark=at(root, ("axes", name))[0])
+            Axis(
+                field=name,
+                values=tuple(values.of(name, value) for value in axes[name]),
+                mark=at(root, ("axes", name))[0],
+            )
             for name in order
         ),
-        include=tuple(Row(id=row["id"], fields=_fields(row), mark=node.mark) for row, node in rows),
-        exclude=tuple(Exclusion(fields=_fields(fields), mark=node.mark) for fields, node in excluded),
+        include=tuple(Row(id=row["id"], fields=values.fields(row), mark=node.mark) for row, node in rows),
+        exclude=tuple(Exclusion(fields=values.fields(fields), mark=node.mark) for fields, node in excluded),
         patterns=tuple(Pattern(text=text, mark=node.mark) for text, node in chosen),
         publish=_publish(checked.get("publish", {})),
     )
@@ -149,15 +208,6 @@ def _items(root: Node, key: str) -> list[Node]:
     assert isinstance(root, Mapping)
     node = root.entries[key][1] if key in root.entries else None
     return node.items if isinstance(node, Sequence) else []
-
-
-def _fields(checked: Any) -> Fields:
-    return tuple((name, _value(value)) for name, value in checked.items() if name != "id")
-
-
-def _value(checked: Any) -> Value:
-    value: Value = Mpi.of(**checked) if isinstance(checked, dict) else checked
-    return value
 
 
 # ------------------------------------------------------------------- what one row alone cannot show
@@ -185,7 +235,9 @@ def _refuse_double(matrix: Matrix) -> None:
 def _written(value: Value) -> str:
     if isinstance(value, Mpi):
         return f"{value.flavour} {value.version}"
-    return short(", ".join(value) if isinstance(value, tuple) else "null" if value is None else str(value))
+    return short(
+        ", ".join(map(str, value)) if isinstance(value, tuple) else "null" if value is None else str(value)
+    )
 
 
 def _refuse_incomplete(matrix: Matrix) -> None:

@@ -10,7 +10,7 @@ from typing import get_args, get_type_hints
 from pydantic import ValidationError
 
 from stackwright.core.components.table import MODULES
-from stackwright.core.config import schema, unsupported
+from stackwright.core.config import additions, schema, unsupported
 from stackwright.core.config.yaml_tree import Mapping, Node, Scalar, at, short, wrong
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Mark
@@ -20,6 +20,7 @@ FIELDS = tuple(get_type_hints(schema.RowFields))
 CLOSED = {
     "mpi": tuple(get_type_hints(schema.MpiFields)),
     "publish": tuple(get_type_hints(schema.PublishFields)),
+    "pip": ("name", *schema.OF_PIP.keys() - {"pip"}),
 }
 """Mappings with keys of their own."""
 
@@ -30,11 +31,14 @@ CHOICES = {
     "mpi.flavour": get_args(get_type_hints(schema.MpiFields)["flavour"]),
     "require": get_args(schema.RequiredTier),
 }
-"""The closed sets. Keys inside ``mpi`` are written with a dot here and below."""
+"""The closed sets. Keys inside ``mpi`` and ``pip`` are written with a dot here and below."""
 
 NOTATIONS = {
     **{("mpi.version" if name == "version" else name): found for name, found in schema.NOTATIONS.items()},
     **schema.TEMPLATES,
+    "pip": schema.OF_PIP["pip"],
+    **{f"pip.{name}": found for name, found in schema.OF_PIP.items()},
+    "pip.name": schema.OF_PIP["pip"],
 }
 
 FIRST = MODULES[0].name
@@ -49,6 +53,7 @@ HOW = {
     "mpi": '{flavour: openmpi, version: "5.0"}',
     "gpu_arch": '["8.0", "9.0"]',
     "test_on_gpu": "true",
+    "pip": '["transformers>=4.45", einops]',
     "publish": '{moving: ["{row}"]}',
     "require": "[static, link, built, collective]",
     "tags": '["{row}-{date}"]',
@@ -65,6 +70,10 @@ EXPECTED = {
 }
 """What was asked for, by pydantic's type of problem."""
 
+MOST = {"select": schema.MAX_PATTERNS, "pip": additions.MOST}
+HOW_MANY = {"select": "one glob takes many rows: '*cuda12*'", "pip": "name what brings the others along"}
+"""Of lists that have a limit."""
+
 Loc = tuple[int | str, ...]
 
 
@@ -72,12 +81,16 @@ def explain(error: ValidationError, root: Node, path: str) -> MatrixError:
     """Return the problem that stands first in the file. What is missing comes last: a key that was
     misspelt is both unknown and missing, and a list whose first entry is wrong counts as too short."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    placed = [(place(problem["type"], problem["loc"], root), problem) for problem in found]
-    mark, first = min(
-        placed, key=lambda pair: (pair[1]["type"] in {"missing", "too_short"}, pair[0].line, pair[0].column)
+    placed = [
+        (place(problem["type"], loc, root), problem["type"], loc)
+        for problem in found
+        for loc in (tuple(step for step in problem["loc"] if step not in schema.KINDS),)
+    ]
+    mark, kind, loc = min(
+        placed, key=lambda one: (one[1] in {"missing", "too_short"}, one[0].line, one[0].column)
     )
-    _, node = at(root, first["loc"])
-    cause, hint = _words(first["type"], first["loc"], node)
+    _, node = at(root, loc)
+    cause, hint = _words(kind, loc, node)
     return wrong(path, mark, cause, hint)
 
 
@@ -100,7 +113,7 @@ def place(kind: str, loc: Loc, root: Node) -> Mark:
 
 def _words(kind: str, loc: Loc, node: Node) -> tuple[str, str]:
     keys = [step for step in loc if isinstance(step, str)]
-    key = ".".join(keys[-2:]) if keys[-2:-1] == ["mpi"] else keys[-1] if keys else ""
+    key = ".".join(keys[-2:]) if keys[-2:-1] in (["mpi"], ["pip"]) else keys[-1] if keys else ""
     if kind == "extra_forbidden":
         return _unknown_key(keys[-1], keys[:-1])
     if kind == "missing":
@@ -108,14 +121,14 @@ def _words(kind: str, loc: Loc, node: Node) -> tuple[str, str]:
     if kind == "too_short":
         return f"{key!r} is an empty list", f"give at least one value, or leave {key!r} out"
     if kind == "too_long":
-        return f"{key!r} has more than {schema.MAX_PATTERNS} entries", "one glob takes many rows: '*cuda12*'"
+        return f"{key!r} has more than {MOST[key]} entries", HOW_MANY[key]
     if isinstance(node, Scalar) and node.kind == "string" and kind in {"notation", "literal_error"}:
         return _wrong_value(key, node.text)
     return _wrong_type(kind, key, loc, node)
 
 
 def _wrong_value(key: str, text: str) -> tuple[str, str]:
-    entry = unsupported.value(key.partition(".")[0], text)
+    entry = None if key in ("pip.import", "pip.requirements") else unsupported.value(key.split(".")[0], text)
     if entry:
         return f"{short(text)} is not supported for {key!r}: {entry.why}", entry.instead
     return f"{short(text)} is not a value for {key!r}", _right_value(key, text)

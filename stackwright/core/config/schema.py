@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 
 from annotated_types import MaxLen, MinLen
 from packaging.version import InvalidVersion, Version
-from pydantic import ConfigDict, FailFast, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    FailFast,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    TypeAdapter,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict
 
 from stackwright.core.components.component import Component
 from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES
+from stackwright.core.config import additions
 
 NUMBER = "(0|[1-9][0-9]{0,8})"
 """No leading zero: 3.013 and 3.13 would be one version under two names."""
@@ -40,10 +50,13 @@ class Notation:
     pattern: str
     example: str
     pep440: bool = False
+    pep508: bool = False
 
     def accepts(self, text: str) -> bool:
         if not re.fullmatch(self.pattern, text, re.ASCII):
             return False
+        if self.pep508:
+            return additions.normal(text) is not None
         if self.pep440:
             try:
                 Version(text)
@@ -89,6 +102,13 @@ TEMPLATES = {
     "set": Notation(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "all"),
 }
 """Keys of ``publish``. What comes of a template is matched again, whole, against the grammar of OCI."""
+
+OF_PIP = {
+    "pip": Notation(additions.REQUIREMENT, "transformers>=4.45", pep508=True),
+    "import": Notation(additions.MODULES, "yaml"),
+    "requirements": Notation(additions.FILE, "requirements.txt"),
+}
+"""Strings of ``pip``: a requirement, a module, and a file in the folder of the matrix."""
 
 T = TypeVar("T")
 Axis = Annotated[tuple[T, ...], MinLen(1), FailFast()]
@@ -138,6 +158,47 @@ class MpiFields(TypedDict):
     version: Annotated[str, NOTATIONS["version"]]
 
 
+def _mapping(name: str, fields: dict[str, Any], doc: str) -> Any:
+    typed: Any = TypedDict
+    made = typed(name, fields, total=False)
+    made.__doc__, made.__module__, made.__pydantic_config__ = doc, __name__, STRICT
+    return made
+
+
+NamedAddition: Any = _mapping(
+    "NamedAddition",
+    {"name": Required[Annotated[str, OF_PIP["pip"]]], "import": Required[Annotated[str, OF_PIP["import"]]]},
+    "A requirement whose distribution does not say itself what is to be imported.",
+)
+
+
+class RequirementsFile(TypedDict):
+    """A file of requirements in the folder of the matrix, one on each line."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    requirements: Annotated[str, OF_PIP["requirements"]]
+
+
+KINDS = ("[list]", "[file]", "[text]", "[item]")
+"""Of the values of ``pip`` and of its entries, as pydantic puts them into the place of a problem."""
+
+
+def _tag(mapping: str, other: str) -> Discriminator:
+    return Discriminator(lambda value: mapping if isinstance(value, dict) else other)
+
+
+PipItem = Annotated[
+    Annotated[Annotated[str, OF_PIP["pip"]], Tag("[text]")] | Annotated[NamedAddition, Tag("[item]")],
+    _tag("[item]", "[text]"),
+]
+Pip = Annotated[
+    Annotated[tuple[PipItem, ...], MaxLen(additions.MOST), Tag("[list]")]
+    | Annotated[RequirementsFile, Tag("[file]")],
+    _tag("[file]", "[list]"),
+    Field(description="Requirements of the row's own, resolved together with the frameworks."),
+]
+
+
 def _component(component: Component) -> Any:
     return Annotated[str, NOTATIONS[component.name], Field(description=component.field.description)]
 
@@ -156,15 +217,9 @@ OF_ROW: dict[str, Any] = {
     "gpu_arch": GpuArch,
     "flavour": Flavour,
     "test_on_gpu": TestOnGpu,
+    "pip": Pip,
 }
 """The type of each field of a row."""
-
-
-def _mapping(name: str, fields: dict[str, Any], doc: str) -> Any:
-    typed: Any = TypedDict
-    made = typed(name, fields, total=False)
-    made.__doc__, made.__module__, made.__pydantic_config__ = doc, __name__, STRICT
-    return made
 
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from stackwright.core.config import unsupported
+from stackwright.core.config import additions, unsupported
 from stackwright.core.config.messages import near as suggestion
-from stackwright.core.config.schema import RowFields
+from stackwright.core.config.schema import OF_PIP, RowFields
 from stackwright.core.errors import UsageError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell, Mpi
@@ -77,6 +77,8 @@ def _value(name: str, text: str, os: str) -> Any:
     entry = unsupported.value(name, text)
     if entry:
         raise UsageError(f"--set {name}={text} is not supported: {entry.why}", hint=entry.instead)
+    if name == "pip":
+        return _pip(text)
     plain: Any = text or None
     if name == "gpu_arch":
         plain = tuple(text.split(","))
@@ -94,6 +96,18 @@ def _value(name: str, text: str, os: str) -> Any:
         raise UsageError(f"--set {name}={text}: {why}", hint="docs/matrix.md has the notation") from None
     value = checked[name]
     return Mpi.of(**value) if isinstance(value, dict) else value
+
+
+def _pip(text: str) -> Any:
+    """Read NAME, or NAME:MODULE+MODULE, with spaces between them."""
+    words = [(head, tuple(modules.split("+")) if colon else ()) for head, colon, modules in
+             (word.partition(":") for word in text.split())]  # fmt: skip
+    requirement, module = OF_PIP["pip"], OF_PIP["import"]
+    for head, modules in words:
+        if not requirement.accepts(head) or not all(map(module.accepts, modules)):
+            hint = 'write it as in --set pip="einops pyyaml>=6:yaml"'
+            raise UsageError(f"--set pip: {head!r} is no requirement", hint=hint)
+    return additions.together(words)
 
 
 def _mpi(text: str) -> tuple[str, str]:

@@ -81,6 +81,12 @@ ENTRIES = (
     _entry("|".join(NAMES), r"latest|stable|newest", "a row names a release, so that it "
            "means the same tomorrow", "name a release, as in 2.8.0"),
     _entry("cuda", r"(rocm|hip)-?[0-9.]*", AMD, 'write it as in "12.4"'),
+    _entry("pip", r"-.*", "an option would change what all other lines mean; the index is the site's "
+           "(docs/site.md)", "write requirements only, as in einops>=0.8"),
+    _entry("pip", r".*(://|@).*", "what an address has today is not what it has tomorrow, and a lock takes "
+           "wheels of the package index", "write the name and the version, as in einops==0.8.1"),
+    _entry("pip", r"[.~/].*|.*[/\\].*|.*\.(whl|zip|tar(\.\w+)?)", "a file is on one machine, and a lock "
+           "takes wheels of the package index", "write the name and the version, as in einops==0.8.1"),
     _entry("gcc", r"(clang|llvm|icc|icx|nvhpc|nvc\+\+)-?[0-9.]*",
            f"{LAYER} is compiled with gcc, as the wheels were", 'write it as in "13"'),
 )  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stackwright.core.model.row import Mpi
+from stackwright.core.model.row import Addition, Mpi
 
-Value = str | bool | None | tuple[str, ...] | Mpi
+Value = str | bool | None | tuple[str, ...] | tuple[Addition, ...] | Mpi
 """Of one field. None was written as ``null`` and means the same as leaving the field out."""
 
 Fields = tuple[tuple[str, Value], ...]

@@ -84,6 +84,29 @@ class Mpi:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """A requirement of the row's own, as PEP 508 has it in its normal form.
+
+    ``modules`` are imported to prove it; empty: those that the distribution itself names.
+    """
+
+    requirement: str
+    modules: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.requirement + (f":{'+'.join(self.modules)}" if self.modules else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """A distribution that the row names, as it was locked; ``modules`` are those of its Addition."""
+
+    name: str
+    version: str
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One row of the matrix as a person wrote it. None means: what the lock finds.
 
@@ -104,6 +127,7 @@ class Cell:
     gpu_arch: tuple[str, ...] = ()
     flavour: Flavour = Flavour.RUNTIME
     test_on_gpu: bool = False
+    pip: tuple[Addition, ...] = ()
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
 
@@ -176,7 +200,9 @@ class Lock:
     """One file of ``locks/``. ``text`` is the whole file, ``refused`` what uv said if it found no way.
 
     ``packages`` are shipped; ``toolchain`` are those that hold the CUDA compiler, which is not, and empty
-    where it comes with the base.
+    where it comes with the base. ``added`` are those of ``packages`` that only the row's own additions need:
+    ``asked_by`` has the packages that require each. ``moved`` are others that the additions changed, with the
+    version that the row would have without them, and the one that it has.
     """
 
     row: str
@@ -187,6 +213,9 @@ class Lock:
     sha256: str
     refused: str = ""
     toolchain: tuple[Package, ...] = ()
+    added: tuple[Package, ...] = ()
+    asked_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    moved: tuple[tuple[str, str, str], ...] = ()
 
     def version(self, name: str) -> str | None:
         """Return the locked version of a Python package, or None."""
@@ -201,7 +230,7 @@ class Stack:
     frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
     ``frameworks`` maps a module to its version, ``communication`` a layer that moves gradients between ranks,
     in the order of the table of components. ``allowed`` are the rules that would refuse the row and were
-    allowed.
+    allowed. ``pip`` are the distributions that the row adds by name.
     """
 
     id: str
@@ -224,6 +253,7 @@ class Stack:
     patches: tuple[str, ...]
     lock: Lock
     allowed: tuple[str, ...] = ()
+    pip: tuple[Added, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:

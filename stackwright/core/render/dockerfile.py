@@ -27,7 +27,7 @@ from stackwright.core.model.target import AMD64
 from stackwright.core.render.configuration import require_cuda
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
-from stackwright.core.resolve.lockfile import pins, toolchain_pins
+from stackwright.core.resolve.lockfile import added_pins, pins, toolchain_pins
 
 BAKE_FILE = "docker-bake.json"
 
@@ -38,6 +38,7 @@ MPI_DEVELOPMENT = {MpiFlavour.OPENMPI: "libopenmpi-dev", MpiFlavour.MPICH: "libm
 def declared(stack: Stack) -> dict[str, Any]:
     """Return the row as it is written into the image, in JSON types: what must be found inside."""
     allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
+    added = {"pip": {one.name: one.version for one in stack.pip}} if stack.pip else {}
     return {
         "id": stack.id,
         "provider": stack.provider,
@@ -56,6 +57,7 @@ def declared(stack: Stack) -> dict[str, Any]:
         "patches": list(stack.patches),
         "lock": stack.lock.sha256,
         **allowed,
+        **added,
     }
 
 
@@ -79,6 +81,8 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
     }
     if stack.lock.toolchain:
         files["toolchain.txt"] = toolchain_pins(stack.lock).encode()
+    if stack.lock.added:
+        files["additions.txt"] = added_pins(stack.lock).encode()
     for build in builds(stack):
         files |= build.context(stack, sources)
     return files
@@ -192,6 +196,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "compiled_text": _compiled(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
+        "added": stack.lock.added,
         "labels": labels(stack),
         "matrix": sources.matrix,
         "epoch": EPOCH,

@@ -12,6 +12,8 @@ LAYERED = ("RUN ", "COPY ", "ADD ")
 """Instructions that make a layer, in a Dockerfile and in an image's history."""
 
 SHIPPED = "final"
+ADDITIONS = "additions.txt"
+"""In the context of a row that adds something."""
 _FROM = re.compile(r"FROM\s+(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
 
@@ -20,7 +22,9 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
 
     ``communication`` are the names of the layers that the last stage installs.
     """
-    purposes = {"base": ("python",), SHIPPED: ("runtime packages", "frameworks", *communication, "row")}
+    own = ("pip",) if ADDITIONS in dict(recipe.files) else ()
+    shipped = ("runtime packages", "frameworks", *communication, *own, "row")
+    purposes = {"base": ("python",), SHIPPED: shipped}
     bases: dict[str, str] = {}
     counts: dict[str, int] = {}
     stage = ""

@@ -2,8 +2,9 @@
 
 A lock is a requirements file with hashes that pip reads as it is. Its second line is a JSON comment
 with what the row asked for (a digest, to notice a lock that is out of date) and the state of the
-distribution. A CUDA compiler that comes in wheels is a second list below the first. What uv refuses is kept
-in its words, so that ``plan`` can say why without a network.
+distribution. What only the row's own additions need is a second list below the first, and a CUDA compiler
+that comes in wheels is the last one. What uv refuses is kept in its words, so that ``plan`` can say why
+without a network.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from stackwright.core.errors import LockError
 from stackwright.core.model.row import Base, Lock, Package
 
 HEAD = "# Stackwright lock, format 1: written by `build.py lock`, not by hand."
+ADDED = "# added by the row: installed after all other packages"
 TOOLCHAIN = "# toolchain: compiles, and is not shipped"
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 PIN = re.compile(r"([a-z0-9-]+)==([A-Za-z0-9.+!_-]+)( \\)?", re.ASCII)
@@ -27,11 +30,43 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?", re.ASCII)
 
 
-def write(row: str, request: str, base: Base, *, pins: str = "", refused: str = "") -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What uv found, as a lock has it. ``added`` and ``toolchain`` are lists of their own; ``asked_by`` and
+    ``moved`` are those of Lock."""
+
+    pins: str = ""
+    added: str = ""
+    toolchain: str = ""
+    asked_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    moved: tuple[tuple[str, str, str], ...] = ()
+
+    def text(self) -> str:
+        below = ((ADDED, self.added), (TOOLCHAIN, self.toolchain))
+        return self.pins + "".join(f"{head}\n{lines}" for head, lines in below if lines)
+
+
+def write_found(row: str, request: str, base: Base, found: Found) -> str:
+    """Return the text of a lock; one of a row without additions is as it always was."""
+    more = {"asked_by": dict(found.asked_by)} if found.asked_by else {}
+    moved = {"moved": found.moved} if found.moved else {}
+    return write(row, request, base, pins=found.text(), more={**more, **moved})
+
+
+def write(
+    row: str,
+    request: str,
+    base: Base,
+    *,
+    pins: str = "",
+    refused: str = "",
+    more: Mapping[str, Any] | None = None,
+) -> str:
     known = asdict(base)
     if not base.images:  # a lock of a base that no registry has is written as it always was
         del known["images"]
     meta = {"row": row, "request": request, "base": known} | ({"refused": refused} if refused else {})
+    meta |= more or {}
     return f"{HEAD}\n# {json.dumps(meta, sort_keys=True)}\n{pins}"
 
 
@@ -48,7 +83,7 @@ def parse(text: str, place: str) -> Lock:
     """Every line is matched in full. LockError names the place."""
     head, _, rest = text.partition("\n")
     comment, _, pins = rest.partition("\n")
-    shipped, _, compiles = pins.partition(f"{TOOLCHAIN}\n")
+    shipped, added, compiles = _lists(pins)
     try:
         if head != HEAD or not comment.startswith("# "):
             raise ValueError("the first two lines are not those of a lock")
@@ -57,15 +92,46 @@ def parse(text: str, place: str) -> Lock:
         return Lock(
             row=str(meta["row"]), request=str(meta["request"]), base=base, text=text,
             sha256=hashlib.sha256(text.encode()).hexdigest(), refused=str(meta.get("refused", "")),
-            packages=tuple(_packages(shipped)), toolchain=tuple(_packages(compiles)),
+            packages=(*_packages(shipped), *_packages(added)), toolchain=tuple(_packages(compiles)),
+            added=tuple(_packages(added)), **_of_additions(meta),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise LockError(f"not a lock: {error}", place=place, hint="run build.py lock") from error
 
 
+def _lists(pins: str) -> tuple[str, str, str]:
+    """Return shipped packages, those of the row's additions, and the CUDA compiler's."""
+    before, _, compiles = pins.partition(f"{TOOLCHAIN}\n")
+    shipped, _, added = before.partition(f"{ADDED}\n")
+    return shipped, added, compiles
+
+
+def _of_additions(meta: Mapping[str, Any]) -> dict[str, Any]:
+    asked = {name: tuple(map(_name, names)) for name, names in meta.get("asked_by", {}).items()}
+    moved = tuple((_name(name), _version(old), _version(new)) for name, old, new in meta.get("moved", ()))
+    return {"asked_by": tuple((_name(name), names) for name, names in sorted(asked.items())), "moved": moved}
+
+
+def _name(text: Any) -> str:
+    if not NAME.fullmatch(str(text)):
+        raise ValueError(f"{str(text)[:60]!r} is not a package's name")
+    return str(text)
+
+
+def _version(text: Any) -> str:
+    if not PIN.fullmatch(f"x=={text}"):
+        raise ValueError(f"{str(text)[:60]!r} is not a version")
+    return str(text)
+
+
 def pins(lock: Lock) -> str:
-    """Return the requirement lines alone: equal for two rows that ask for the same environment."""
-    return lock.text.split("\n", 2)[2].partition(f"{TOOLCHAIN}\n")[0]
+    """Return the requirement lines without those of additions: equal for two rows of the same environment."""
+    return _lists(lock.text.split("\n", 2)[2])[0]
+
+
+def added_pins(lock: Lock) -> str:
+    """Return those that only the row's additions need; empty in a row without."""
+    return _lists(lock.text.split("\n", 2)[2])[1]
 
 
 def toolchain_pins(lock: Lock) -> str:

@@ -36,6 +36,16 @@ def requirements(cell: Cell) -> tuple[str, ...]:
     return (*asked, *_of_kind(cell, Kind.COMMUNICATION))
 
 
+def with_additions(cell: Cell) -> tuple[str, ...]:
+    """Return the same with the row's own requirements, in one question; empty where it has none."""
+    return (*requirements(cell), *(one.requirement for one in cell.pip)) if cell.pip else ()
+
+
+def asked(cell: Cell) -> tuple[tuple[str, ...], ...]:
+    """Return every question that the row has for the index."""
+    return tuple(lines for lines in (requirements(cell), with_additions(cell), toolchain(cell)) if lines)
+
+
 def _of_kind(cell: Cell, *kinds: Kind) -> list[str]:
     return [
         line
@@ -100,7 +110,7 @@ def request(cell: Cell) -> str:
     """Digest of everything that the lock depends on; a lock with another one is out of date."""
     asked = [
         *requirements(cell), *overrides(cell), *constraints(cell), *toolchain(cell), cell.python,
-        platform(cell.os), *distribution_packages(cell),
+        platform(cell.os), *distribution_packages(cell), *with_additions(cell),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES, PATCHED, versions
+from stackwright.core.config.additions import name
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
-from stackwright.core.model.row import Cell, Lock, Notice, Refused, Rejection, Stack
+from stackwright.core.model.row import Added, Cell, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
@@ -133,6 +134,19 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         patches=tuple(patch.file for patch in series.select(values) if cell.value(PATCHED.name)),
         lock=lock,
         allowed=tuple(notice.rule for notice in notices(cell, lock) if notice.said == Ruling.ALLOWED),
+        pip=_added(cell, lock),
+    )
+
+
+def _added(cell: Cell, lock: Lock) -> tuple[Added, ...]:
+    """Return what the row adds by name; two requirements of one distribution are one."""
+    modules: dict[str, tuple[str, ...]] = {}
+    for one in cell.pip:
+        modules[name(one)] = (*modules.get(name(one), ()), *one.modules)
+    return tuple(
+        Added(name=which, version=version, modules=found)
+        for which, found in sorted(modules.items())
+        if (version := lock.version(which)) is not None
     )
 
 
@@ -162,7 +176,7 @@ def _unlocked(cell: Cell, reason: str) -> Rejection:
 
 
 def _refused(cell: Cell, lock: Lock) -> Rejection:
-    named = tuple(versions(cell).items())
+    named = (*versions(cell).items(), *(("pip", one.requirement) for one in cell.pip))
     return Rejection(
         id=cell.id, rule="resolver", clash=named, reason=lock.refused, source="uv pip compile",
         nearest="", line=cell.line,

@@ -6,6 +6,7 @@ from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, Lock
+from stackwright.core.rules import additions
 from stackwright.core.rules.derived import brought, cuda_majors
 from stackwright.core.rules.rule import Clash, LockRule
 from stackwright.core.versions import covers, upstream
@@ -71,6 +72,7 @@ def _versions(package: str) -> tuple[str, ...]:
 
 
 LOCK_RULES = (
+    *additions.lock_rules(ONE_CUDA),
     LockRule(name="one-cuda", says="one major release of CUDA is in the image", fact=ONE_CUDA, ask=_one_cuda),
     LockRule(
         name="one-nccl",

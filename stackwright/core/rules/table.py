@@ -12,7 +12,7 @@ from stackwright.core.components.component import Place
 from stackwright.core.components.shared import headers, libraries
 from stackwright.core.components.table import COMPONENTS, rules
 from stackwright.core.model.row import Cell
-from stackwright.core.rules import bases, compilers
+from stackwright.core.rules import additions, bases, compilers
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, Ruling, weigh
@@ -21,6 +21,7 @@ OF_RELEASE = rules(Place.RELEASE, libraries.RULES)
 """Rules about what this release cannot build, though it could be written."""
 
 CELL_RULES: tuple[CellRule, ...] = (
+    *additions.RULES,
     *rules(Place.INDEX),
     *compilers.RULES,
     *headers.RULES,

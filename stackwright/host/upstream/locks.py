@@ -14,7 +14,8 @@ from stackwright.core.errors import RejectedError, SiteError, StackwrightError
 from stackwright.core.model.row import Base, Cell, Lock
 from stackwright.core.model.site import Mirror, Site
 from stackwright.core.resolve import lockfile, resolve
-from stackwright.core.resolve.lockfile import TOOLCHAIN, write
+from stackwright.core.resolve.additions import apart, refusal, without_remarks
+from stackwright.core.resolve.lockfile import Found, write, write_found
 from stackwright.core.resolve.requirements import (
     constraints,
     distribution_packages,
@@ -23,6 +24,7 @@ from stackwright.core.resolve.requirements import (
     request,
     requirements,
     toolchain,
+    with_additions,
 )
 from stackwright.host.files import replace_file
 from stackwright.host.project import Project
@@ -43,7 +45,7 @@ def lock_rows(
             say(f"{cell.id}: not locked, because {rejection.reason}; nearest: {rejection.nearest}")
             errors.append(RejectedError(f"{cell.id} cannot work: {rejection.reason}"))
             continue
-        say(f"{cell.id}: asking for {', '.join(requirements(cell))}")
+        say(f"{cell.id}: asking for {', '.join(with_additions(cell) or requirements(cell))}")
         try:
             text = make(cell, state=partial(state, mirror=mirror(site, cell)), ask=ask)
             found = lockfile.parse(text, cell.id)
@@ -103,15 +105,18 @@ def make(
     ``state`` asks the mirror for the distribution's state, ``ask`` the index: as ``compile_pins`` does.
     """
     base = state(cell)
-    pins = ""
-    for wanted, head in ((requirements(cell), ""), (toolchain(cell), f"{TOOLCHAIN}\n")):
-        if not wanted:
-            continue
-        answer = ask(cell, wanted)
-        if not answer.ok:
+    asked = [ask(cell, wanted) if wanted else None for wanted in (requirements(cell), toolchain(cell))]
+    for answer in asked:
+        if answer and not answer.ok:
             return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
-        pins += head + answer.stdout
-    return write(cell.id, request(cell), base, pins=pins)
+    alone, compiles = (one.stdout if one else "" for one in asked)
+    if not cell.pip:
+        found = Found(pins=without_remarks(alone), toolchain=without_remarks(compiles))
+        return write_found(cell.id, request(cell), base, found)
+    both = ask(cell, with_additions(cell))
+    if not both.ok:
+        return write(cell.id, request(cell), base, refused=refusal(both.stderr, cell))
+    return write_found(cell.id, request(cell), base, apart(alone, both.stdout, without_remarks(compiles)))
 
 
 def state(cell: Cell, mirror: Mirror | None) -> Base:
@@ -138,7 +143,7 @@ def compile_pins(
             [
                 uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
                 "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
-                "--no-header", "--no-annotate", "--no-emit-index-url",
+                "--no-header", "--no-emit-index-url", *([] if cell.pip else ["--no-annotate"]),
                 # else uv fetches a Python of the row's version, which nothing here would run
                 "--no-python-downloads", "--python", sys.executable,
                 *options,

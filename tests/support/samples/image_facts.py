@@ -10,7 +10,7 @@ from attack_facts import attack
 
 from stackwright.core.checks.judge import verify
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
-from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack
+from stackwright.core.model.row import Added, Base, Flavour, Lock, Mpi, Package, ProviderName, Stack
 from stackwright.core.render import configuration, dockerfile
 from stackwright.core.render.dockerfile import declared
 
@@ -19,7 +19,9 @@ NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
 CUDART = f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12"
 CUDNN = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"
 EXTENSION = f"{SITE}/horovod/torch/mpi_lib_v2.cpython-313-x86_64-linux-gnu.so"
-PACKAGES = {"torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0"}
+PACKAGES = {
+    "torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0", "einops": "0.8.2",
+}  # fmt: skip
 
 
 COMPILED = {"absent": None, "error": None, "seconds": 8.1}
@@ -29,6 +31,7 @@ def stack() -> Stack:
     system = (Package(name="gcc-13", version="13.3.0-16"), Package(name="python3.13", version="3.13.5-2"))
     base = Base(os="debian-13", suite="trixie", release="13.7", date="", digest="", packages=system)
     locked = tuple(Package(name=name, version=version) for name, version in PACKAGES.items())
+    added = tuple(one for one in locked if one.name == "einops")
     return Stack(
         id="cuda12-torch",
         provider=ProviderName.DEBIAN,
@@ -48,8 +51,11 @@ def stack() -> Stack:
         flavour=Flavour.RUNTIME,
         test_on_gpu=False,
         patches=("cxx17.patch",),
-        lock=Lock(row="cuda12-torch", request="", base=base, packages=locked, text="", sha256="0" * 64),
-    )
+        lock=Lock(
+            row="cuda12-torch", request="", base=base, packages=locked, added=added, text="", sha256="0" * 64
+        ),
+        pip=tuple(Added(name=one.name, version=one.version) for one in added),
+    )  # fmt: skip
 
 
 def labels(row: Stack) -> dict[str, str]:
@@ -127,6 +133,14 @@ def fabric() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def additions() -> dict[str, Any]:
+    imported = {"einops": {"error": None, "file": f"{SITE}/einops/__init__.py"}}
+    return {
+        "distributions": {"einops": {"error": None, "version": "0.8.2", "modules": imported}},
+        "libraries": {}, "check": {"code": 0, "lines": ["No broken requirements found."], "said": ""},
+    }  # fmt: skip
+
+
 def built() -> dict[str, Any]:
     return {
         "torch": {
@@ -190,7 +204,7 @@ def docker_facts(row: Stack) -> dict[str, Any]:
     ]
     return {
         "files": files(), "ledger": ledger(), "system": system(row), "link": link(), "compile": COMPILED,
-        "fabric": fabric(), "built": built(), "attack": attack(),
+        "fabric": fabric(), "additions": additions(), "built": built(), "attack": attack(),
         "collective": collective(), "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},
         "layers": {"searched": ["mirror"], "layers": 3, "left": []},

@@ -21,7 +21,18 @@ from patching import apply, hunks
 from faults.variants import Variant
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
-from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack, Tier, Verdict
+from stackwright.core.model.row import (
+    Added,
+    Base,
+    Flavour,
+    Lock,
+    Mpi,
+    Package,
+    ProviderName,
+    Stack,
+    Tier,
+    Verdict,
+)
 from stackwright.core.model.site import Site
 from stackwright.core.model.target import AMD64
 from stackwright.core.render.dockerfile import declared
@@ -50,7 +61,10 @@ PYTHON_PACKAGES = {
     "nvidia-cudnn-cu12": ("9.1.0.70", ("nvidia/cudnn/lib/libcudnn.so.9",)),
     "nvidia-nccl-cu12": ("2.21.5", ("nvidia/nccl/lib/libnccl.so.2",)),
     "torch": ("2.6.0", ("torch/__init__.py",)),
+    "addition": ("1.0", ("addition/__init__.py", "addition/native.so")),
 }
+ADDED = ("addition",)
+"""What the row adds by pip."""
 HOROVOD = ("0.28.1", ("horovod/__init__.py",))
 NEEDED = ("psutil", "cloudpickle", "yaml")
 """By Horovod's servers, which are real here. psutil's library is for every Python; yaml needs none."""
@@ -91,6 +105,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
     kept = tuple(Package(name=name, version=installed[name]) for name in (gcc, "libc6", python))
     state = Base(os="debian-13", suite=SUITE, release=release, date="", digest="", packages=kept)
     locked = tuple(Package(name=name, version=version) for name, (version, _) in PYTHON_PACKAGES.items())
+    added = tuple(one for one in locked if one.name in ADDED)
     return Stack(
         id="faults",
         provider=ProviderName.DEBIAN,
@@ -110,8 +125,11 @@ def stack_of(docker: Docker, base: str) -> Stack:
         flavour=Flavour.RUNTIME,
         test_on_gpu=False,
         patches=("cxx17.patch",),
-        lock=Lock(row="faults", request="", base=state, packages=locked, text="", sha256="0" * 64),
-    )
+        lock=Lock(
+            row="faults", request="", base=state, packages=locked, added=added, text="", sha256="0" * 64
+        ),
+        pip=tuple(Added(name=one.name, version=one.version) for one in added),
+    )  # fmt: skip
 
 
 def write_servers(folder: Path, runner: Runner) -> None:
@@ -192,11 +210,12 @@ def bake(docker: Docker, runner: Runner, folder: Path, content: str) -> None:
 
 
 def probe(
-    docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path, attacked: Path | None
+    docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path, known: Sequence[Path]
 ) -> Verdict:
     """All probes in one container that is up: starting one is most of the time that a probe takes.
 
-    ``attacked`` are the facts of the same servers in another image: a hundred attacks would find one thing.
+    ``known`` are facts of the same servers or additions in another image: a hundred attacks would find one
+    thing.
     """
     with contextlib.ExitStack() as opened:
         up: list[str] = []
@@ -213,9 +232,10 @@ def probe(
                 )
                 up.append(opened.enter_context(engine.started(docker, job)))
             who = ["--user", user] if user is not None else []
-            if attacked and "attack" in argv:
-                shutil.copy(attacked, mounts[-1].source)
-                argv = [word for word in argv if word != "attack"]
+            for facts in known:
+                if any(_asks_for(word, facts) for word in argv):
+                    shutil.copy(facts, mounts[-1].source)
+                argv = [word for word in argv if not _asks_for(word, facts)]
             for first, again in zip(mounted, mounts, strict=True):  # the same folders under other names
                 argv = [word.replace(str(again.target), str(first.target)) for word in argv]
             return runner(docker.command("exec", *who, up[0], *argv), timeout=timeout)
@@ -230,14 +250,20 @@ def probe(
         return probe_image(stack, subject, probes=PROBES, folder=folder, not_run=NOT_RUN).verdict
 
 
+def _asks_for(word: str, facts: Path) -> bool:
+    """Whether a word for probes/run.py asks for the facts of that file."""
+    return word.partition("=")[0] == facts.stem
+
+
 def probe_all(
     docker: Docker, runner: Runner, stack: Stack, variants: Sequence[Variant], folder: Path
 ) -> Mapping[str, Verdict]:
     def probed(variant: Variant) -> Verdict:
-        same = None if variant.servers else folder / "good" / "attack.json"
+        asked = {"attack": variant.servers, "additions": any(one.startswith("added.") for one in variant.red)}
+        same = [folder / "good" / f"{name}.json" for name, anew in asked.items() if not anew]
         return probe(docker, runner, stack, reference(variant.name), folder / variant.name, same)
 
-    good = probe(docker, runner, stack, reference("good"), folder / "good", None)
+    good = probe(docker, runner, stack, reference("good"), folder / "good", ())
     with ThreadPoolExecutor(AT_ONCE) as pool:
         verdicts = dict(zip((one.name for one in variants), pool.map(probed, variants), strict=True))
     return {"good": good, **verdicts}

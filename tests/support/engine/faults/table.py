@@ -232,6 +232,17 @@ FAULTS = (
           red=frozenset({"static.compiler", "static.ssh", "static.rdma"}),
           instructions=("USER root", "RUN rm /usr/include/c++/*/string /etc/libibverbs.d/mlx5.driver && "
                         "echo Port many >> /etc/ssh/sshd_config", "USER train")),
+    run("addition-does-not-import", f"echo 'raise ImportError(\"planted\")' >> {SITE}/addition/__init__.py",
+        "added.import", "addition: addition: exit code 1: ImportError: planted"),
+    run("addition-of-the-user", f"mkdir -p /srv/more && cp -r {SITE}/addition /srv/more && "
+        f"echo 'import sys; sys.path.insert(0, \"/srv/more\")' > {SITE}/more.pth",
+        "added.origin", "addition of addition is imported from /srv/more/addition/__init__.py"),
+    run("addition-lacks-another", metadata("addition", "s/^Version: .*/&\\nRequires-Dist: no-such-package/"),
+        "added.together", "requires no-such-package, which is not installed"),
+    run("no-pip", f"rm -r {SITE}/pip", "added.together", "pip check gave no answer"),
+    run("addition-unresolved", library("/tmp", "libplanted.so.1", "mpi.c") + " && gcc -shared -o "
+        f"{SITE}/addition/native.so -Wl,--no-as-needed /tmp/libplanted.so.1 && rm /tmp/libplanted.so.1",
+        "added.libraries", "addition/native.so needs libplanted.so.1"),
     run("no-openmp", "rm /usr/lib/gcc/*/*/include/omp.h", "link.compile", "omp.h"),
     extension("no-mpi", "MPI=0", "built.mpi", "without MPI"),
     extension("no-gloo", "GLOO=0", "built.gloo", "without Gloo"),

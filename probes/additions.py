@@ -1,0 +1,157 @@
+"""Facts about what a row adds by pip: whether it imports, goes together, and finds its libraries.
+
+Runs inside the image with the image's own Python and imports nothing of Stackwright. Each module is imported
+in a process of its own, as in probes/link.py.
+Usage: additions.py FACTS.json NAME[:MODULE[+MODULE…]]… +NAME…
+A distribution with a + in front came along with another one: only its libraries are looked at.
+"""
+
+import csv
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from importlib import machinery
+
+import driver
+import link
+
+IMPORT = """
+import importlib, json, sys
+module = importlib.import_module(sys.argv[1])
+print("FACTS" + json.dumps({"file": getattr(module, "__file__", None) or list(module.__path__)[0]}))
+"""
+LIMIT = 300
+"""Seconds of one import, and of pip."""
+MOST = 20
+"""Modules of one distribution that are imported, where it does not name them."""
+TAIL = 4000
+"""Characters of what pip says."""
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed():
+    """By normal name: the folder of the metadata of each distribution in the environment."""
+    found = {}
+    for site in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
+        for folder in sorted(glob.glob(os.path.join(site, "*.dist-info"))):
+            with open(os.path.join(folder, "METADATA"), errors="replace") as handle:
+                name = re.search(r"^Name: *(\S+)", handle.read(), re.M)
+            if name:
+                found[normal(name.group(1))] = folder
+    return found
+
+
+def files(folder):
+    """Paths of a distribution's files, by its RECORD, relative to the folder of packages."""
+    with open(os.path.join(folder, "RECORD"), errors="replace", newline="") as handle:
+        return [line[0] for line in csv.reader(handle) if line]
+
+
+def module_of(path):
+    """Parts of the name of the module that a file is; empty where it is none."""
+    parts = path.split("/")
+    for suffix in [*machinery.EXTENSION_SUFFIXES, ".py"]:
+        if parts[-1].endswith(suffix) and not (suffix == ".so" and parts[-1].startswith("lib")):
+            parts[-1] = parts[-1][: -len(suffix)]
+            return parts if all(re.match(r"[A-Za-z_]\w*$", part) for part in parts) else []
+    return []
+
+
+def modules(paths):
+    """What to import: the topmost packages and modules, public ones if there are any."""
+    packages = {path.rpartition("/")[0] for path in paths if path.endswith("/__init__.py")}
+    found = set()
+    for path in paths:
+        parts = module_of(path)
+        above = ["/".join(parts[:count]) for count in range(1, len(parts))]
+        top = [one for one in above if one in packages]
+        if parts:
+            found.add(top[0].replace("/", ".") if top else ".".join(parts))
+    found = {name[: -len(".__init__")] if name.endswith(".__init__") else name for name in found}
+    public = {name for name in found if not name.startswith("_")}
+    return sorted(public or found)[:MOST]
+
+
+def ended(argv, lent=None):
+    """Exit code, output and the end of what was said besides; the code is None where there is no end."""
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TF_CPP_MIN_LOG_LEVEL="2", **(lent or {}))
+    argv = [sys.executable, "-B", *argv]
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, stdin=subprocess.DEVNULL, timeout=LIMIT, env=environment, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None, "", "no end after %d s" % LIMIT
+    last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    return done.returncode, done.stdout.decode(errors="replace"), " ".join(last)
+
+
+def imported(module):
+    code, text, last = ended(["-c", IMPORT, module], driver.environment(module))
+    if code != 0 or "FACTS" not in text:
+        return {"error": "exit code %s: %s" % (code, last)}
+    facts = json.loads(text[text.rindex("FACTS") + len("FACTS") :].splitlines()[0])
+    return {"file": facts["file"], "error": None}
+
+
+def checked():
+    """What pip says about all distributions together."""
+    code, text, last = ended(["-m", "pip", "check", "--disable-pip-version-check"])
+    lines = [line.strip() for line in text[:TAIL].splitlines() if line.strip()]
+    return {"code": code, "lines": lines, "said": last}
+
+
+def is_elf(path):
+    if os.path.islink(path) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as handle:
+        return handle.read(4) == b"\x7fELF"
+
+
+def libraries(folder, brought):
+    """By ELF file of a distribution: what its loader does not find, and no other distribution brought.
+
+    Extensions of a framework find its libraries because they are loaded before: they name no folder for them.
+    """
+    site = os.path.dirname(folder)
+    paths = (os.path.normpath(os.path.join(site, name)) for name in files(folder))
+    return {
+        path: [name for name in link.unresolved(path) if name not in brought]
+        for path in paths
+        if is_elf(path)
+    }
+
+
+def distribution(folder, named):
+    with open(os.path.join(folder, "METADATA"), errors="replace") as handle:
+        version = re.search(r"^Version: *(\S+)", handle.read(), re.M)
+    wanted = named or modules(files(folder))
+    found = {module: imported(module) for module in wanted}
+    return {"version": version.group(1) if version else None, "modules": found, "error": None}
+
+
+def main(words):
+    there = installed()
+    brought = {os.path.basename(name) for folder in there.values() for name in files(folder) if ".so" in name}
+    facts = {"distributions": {}, "libraries": {}, "check": checked()}
+    for word in words:
+        name, _, listed = word.lstrip("+").partition(":")
+        if name not in there:
+            facts["distributions"][name] = {"error": "it is not installed"}
+            continue
+        if not word.startswith("+"):
+            facts["distributions"][name] = distribution(there[name], listed.split("+") if listed else [])
+        facts["libraries"].update(libraries(there[name], brought))
+    return facts
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "w") as target:
+        json.dump(main(sys.argv[2:]), target, indent=1, sort_keys=True)

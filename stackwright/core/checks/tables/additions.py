@@ -1,0 +1,81 @@
+"""Checks of what a row adds by pip: it imports, it goes together, and it finds its libraries."""
+
+from __future__ import annotations
+
+import re
+
+from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, take
+from stackwright.core.checks.tables.link import DRIVER, VENV
+from stackwright.core.model.row import Stack, Tier
+
+OF_DRIVER = frozenset({DRIVER, "libnvidia-ml.so.1"})
+CLEAN = "No broken requirements found."
+"""What pip says where it finds nothing; anything else is a complaint, or no answer."""
+
+
+def imports(stack: Stack, facts: Facts) -> Finding:
+    problems, seen = [], []
+    for one in stack.pip:
+        error = take(facts, "additions", "distributions", one.name, "error")
+        if error:
+            problems.append(f"{one.name}: {error}")
+            continue
+        modules = take(facts, "additions", "distributions", one.name, "modules")
+        wanted = [module for module in one.modules if module not in modules]
+        problems += [f"{one.name}: {module} was not imported" for module in wanted]
+        problems += [
+            f"{one.name}: {module}: {found['error']}" for module, found in modules.items() if found["error"]
+        ]
+        seen.append(f"{one.name} ({listed(modules) or 'it has no module'})")
+    return finding(problems, listed(seen))
+
+
+def origin(stack: Stack, facts: Facts) -> Finding:
+    """A second copy that is found first: on PYTHONPATH, by a .pth file, in the user's own folder."""
+    minor = ".".join(stack.python.split(".")[:2])
+    folder = f"{VENV}/lib/python{minor}/site-packages/"
+    problems = [
+        f"{module} of {one.name} is imported from {found['file']}"
+        for one in stack.pip
+        for module, found in dict(take(facts, "additions", "distributions", one.name, "modules")).items()
+        if not str(found["file"]).startswith(folder)
+    ]
+    return finding(problems, folder)
+
+
+def together(stack: Stack, facts: Facts) -> Finding:
+    """The row's own NCCL replaces the one that wheels pin: pip complains about it, and is right."""
+    found = take(facts, "additions", "check")
+    code, lines = found["code"], list(found["lines"])
+    if code not in (0, 1) or not lines or (code == 0) != (CLEAN in lines):
+        said = found["said"] or listed(lines, 3)
+        return finding([f"pip check gave no answer (exit code {code}): {said}"])
+    own = re.compile(rf".*but you have nvidia-nccl-cu\d+ {re.escape(stack.nccl)}\.?")
+    return finding((line for line in lines if line != CLEAN and not own.fullmatch(line)), CLEAN)
+
+
+def resolved(stack: Stack, facts: Facts) -> Finding:
+    found = take(facts, "additions", "libraries")
+    missing = {path: [name for name in names if name not in OF_DRIVER] for path, names in found.items()}
+    said = take(facts, "additions", "distributions")
+    lost = {one.name: error for one in stack.lock.added if (error := said.get(one.name, {}).get("error"))}
+    problems = [f"{name}: {error}" for name, error in lost.items()]
+    problems += [f"{path} needs {listed(names)}" for path, names in sorted(missing.items()) if names]
+    return finding(problems, f"{len(found)} shared objects and programs")
+
+
+def _adds(stack: Stack) -> bool:
+    return bool(stack.pip)
+
+
+L = Tier.LINK
+RULES = (
+    Rule(id="added.libraries", tier=L, judge=resolved, applies=_adds, needs=("declared.packages",),
+         why="Every library that a file of an addition needs is in the image, but for the driver's."),
+    Rule(id="added.import", tier=L, judge=imports, applies=_adds, needs=("added.libraries", "link.import"),
+         why="Each distribution that the row adds can be imported on its own, in a fresh process."),
+    Rule(id="added.origin", tier=L, judge=origin, applies=_adds, needs=("added.import",),
+         why="A second copy of an addition that is found before the row's is what trainings run with."),
+    Rule(id="added.together", tier=L, judge=together, applies=_adds, needs=("declared.packages",),
+         why="pip check finds no distribution that lacks another one, or has another version of it."),
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""The notation of ``pip``: requirements as PEP 508 has them, less what no lock could hold. Pure.
+
+What a person wrote is parsed by `packaging`, written again in its normal form, and that is matched whole: a
+shell, a template and a requirements file see a name, a version and a marker, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from stackwright.core.model.row import Addition
+
+NAME = "[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
+VERSION = "[0-9][A-Za-z0-9.!+*_-]{0,40}"
+CLAUSE = f"(~=|==|!=|<=|>=|<|>) ?{VERSION}"
+MARKER = r"[A-Za-z0-9_.+*<>=!~ ()'\"-]{1,200}"
+REQUIREMENT = rf"{NAME}( ?\[{NAME}(, ?{NAME}){{0,9}}\])?( ?{CLAUSE}(, ?{CLAUSE}){{0,9}})?( ?; ?{MARKER})?"
+ARCHIVE = re.compile(r".*\.(whl|zip|egg|tar|tgz|gz|bz2)", re.ASCII | re.IGNORECASE)
+"""The name of a file, which is written like one of a distribution."""
+MODULE = "[A-Za-z_][A-Za-z0-9_]{0,62}"
+MODULES = rf"{MODULE}(\.{MODULE}){{0,9}}"
+FILE = "[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
+"""Of a file in the folder of the matrix: no other folder, and no hidden one."""
+
+MOST = 200
+"""Requirements of a row."""
+
+
+def normal(text: str) -> str | None:
+    """Return a requirement in its normal form; None where it is none that a row can have."""
+    if not re.fullmatch(REQUIREMENT, text, re.ASCII):
+        return None
+    try:
+        found = Requirement(text)
+    except InvalidRequirement:
+        return None
+    if ARCHIVE.fullmatch(found.name):
+        return None
+    extras = ",".join(sorted(map(canonicalize_name, found.extras)))
+    head = canonicalize_name(found.name) + (f"[{extras}]" if extras else "")
+    clauses = ",".join(sorted(map(str, found.specifier)))
+    written = f"{head}{clauses}" + (f" ; {found.marker}" if found.marker else "")
+    return written if re.fullmatch(REQUIREMENT, written, re.ASCII) else None
+
+
+def name(addition: Addition) -> str:
+    """Return the name of its distribution, as a lock has it."""
+    return canonicalize_name(Requirement(addition.requirement).name)
+
+
+def accepts(addition: Addition, version: str) -> bool:
+    """Tell whether a version is one that the requirement allows."""
+    return Requirement(addition.requirement).specifier.contains(version, prereleases=True)
+
+
+def conditional(addition: Addition) -> bool:
+    """Tell whether a marker may leave it out of a row."""
+    return Requirement(addition.requirement).marker is not None
+
+
+def together(items: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Addition, ...]:
+    """Return one addition for each requirement; a second entry of the same adds its modules."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text, modules in items:
+        written = normal(text)
+        if written is None:
+            raise ValueError(text)
+        found[written] = tuple(dict.fromkeys((*found.get(written, ()), *modules)))
+    return tuple(Addition(requirement=one, modules=modules) for one, modules in found.items())
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the requirements of a requirements file with the numbers of their lines."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        written = re.sub(r"(^|\s)#.*", "", line).strip()
+        if written:
+            yield number, written

@@ -1,0 +1,99 @@
+"""What the index answered about a row with additions: which packages are theirs. Pure.
+
+uv is asked twice, without the additions and with them. What is only in the second answer is of the additions;
+what both have in different versions was moved by them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stackwright.core.config.additions import name
+from stackwright.core.model.row import Cell
+from stackwright.core.resolve.lockfile import NAME, PIN, Found
+
+ASKER = re.compile(r"    #(?: via| ) +(?!via$)([^\s]+)", re.ASCII)
+"""uv's remark on who requires a package, as one line or as several."""
+SHOWN = 400
+"""Letters of uv's explanation that are kept."""
+ONLY_WHEELS = "only wheels are installed, and nothing is compiled but the row's own layers"
+
+
+def without_remarks(answer: str) -> str:
+    """Return uv's answer as a lock has it."""
+    return "".join(f"{block}\n" for block in _blocks(answer).values())
+
+
+def apart(alone: str, both: str, toolchain: str) -> Found:
+    """Return the lists of a lock. ``alone`` is uv's answer about the row without its additions."""
+    before, after = _blocks(alone), _blocks(both)
+    asked = _asked_by(both)
+    versions = {which: _version(block) for which, block in before.items()}
+    moved = tuple(
+        (which, versions[which], _version(block))
+        for which, block in after.items()
+        if which in before and _version(block) != versions[which]
+    )
+    return Found(
+        pins="".join(f"{block}\n" for which, block in after.items() if which in before),
+        added="".join(f"{block}\n" for which, block in after.items() if which not in before),
+        toolchain=toolchain,
+        asked_by=tuple((which, asked[which]) for which in after if which not in before and which in asked),
+        moved=moved,
+    )
+
+
+def _blocks(answer: str) -> dict[str, str]:
+    """Return by package its pin with its hashes, without a remark or the backslash that led to one."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in answer.splitlines():
+        if pin := PIN.fullmatch(line):
+            lines = found.setdefault(pin[1], [])
+        if not line.lstrip().startswith("#") and line.strip():
+            lines.append(line.removesuffix("\\").rstrip())
+    return {which: " \\\n".join(lines) for which, lines in found.items()}
+
+
+def _version(block: str) -> str:
+    return block.split("==", 1)[1].split(" ", 1)[0]
+
+
+def _asked_by(answer: str) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    which = ""
+    for line in answer.splitlines():
+        if pin := PIN.fullmatch(line):
+            which = pin[1]
+        elif (asker := ASKER.fullmatch(line)) and NAME.fullmatch(asker[1]):
+            found.setdefault(which, []).append(asker[1])
+    return {one: tuple(askers) for one, askers in found.items()}
+
+
+def refusal(said: str, cell: Cell) -> str:
+    """Return uv's explanation, shortened, after the additions that it is about."""
+    text = _explanation(said)
+    named = [one for one in cell.pip if re.search(rf"(?<![\w-]){re.escape(name(one))}(?![\w-])", text)]
+    who = ", ".join(one.requirement for one in named or cell.pip)
+    why = _shortened(text)
+    found = f"the row's pip: {who} cannot be installed with its other packages, {why}"
+    return f"{found}; {ONLY_WHEELS}" if re.search("no (usable )?wheels", why) else found
+
+
+def _explanation(said: str) -> str:
+    """Return it without what uv says about every refusal, and without the markers of requirements."""
+    cause = re.split(r"\n\s*\n\s*hint:|\nhint:", said.partition("cause:")[2] or said)[0]
+    text = re.sub(r"\{[^{}]*\}", "", " ".join(cause.split()))
+    text = re.sub(r",? we can conclude that your requirements are unsatisfiable\.?$", "", text)
+    return re.sub(r"(\.? And because| and) you require \S+$", "", text)
+
+
+def _shortened(text: str) -> str:
+    """Return the last sentences, which say what clashes."""
+    kept = ""
+    for sentence in reversed(re.split(r" (?=And because )", text)):
+        if kept and len(sentence) + len(kept) > SHOWN:
+            break
+        kept = f"{sentence} {kept}".strip()
+    kept = re.sub("^(And b|B)ecause", "because", kept).rstrip(".")
+    return kept if len(kept) <= SHOWN else f"{kept[:SHOWN]}…"

@@ -1,0 +1,189 @@
+"""Rules on what a row adds by ``pip``: nothing that it adds is a second one of what the row itself has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from stackwright.core.components.table import COMPONENTS
+from stackwright.core.config.additions import accepts, conditional, name
+from stackwright.core.facts.provenance import Provenance, documented, read
+from stackwright.core.model.row import Cell, Lock
+from stackwright.core.rules.derived import cuda_majors, cuda_of
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, LockRule, Ruling
+
+MATRIX = read("matrix.yaml", "2026-11-22")
+LOCKED = read("matrix.yaml and the lock", "2026-11-22")
+
+NAMES = documented("names of packages on the index: cupy-cuda13x, jax-cuda13-plugin", "2026-11-22")
+
+FIELDS = ("nccl", "cudnn")
+"""Libraries of NVIDIA's that are fields of a row."""
+OF_NVIDIA = re.compile(r"nvidia-(?P<library>[a-z0-9-]+?)(-cu(?P<cuda>\d+))?")
+FOR_CUDA = re.compile(r"[a-z0-9-]+?-?(cu|cuda-?)(?P<cuda>1[0-9])(\d|x)?(-[a-z0-9-]+)?")
+"""A package whose name says for which CUDA it is: cupy-cuda13x, jax-cuda13-plugin, nvidia-dali-cuda120."""
+LIBRARIES = ("nccl", "cudnn", "cuda-runtime")
+"""Of which an image has one."""
+
+OWN = {
+    package: one.name
+    for one in COMPONENTS
+    for package in (one.name, one.package, *(name for name, _ in (*one.aliases, *one.indexed)))
+}
+"""The field of each package that has one."""
+BUILDS = re.compile(r"(?P<package>.+?)(-(cpu|gpu|rocm|nightly|cu\d+))?")
+"""Some builds of a framework have a package of their own, with the same files."""
+
+
+def _field(package: str) -> str:
+    """Return the field of a row that says which release of a package it has; empty where none does."""
+    library, build = OF_NVIDIA.fullmatch(package), BUILDS.fullmatch(package)
+    if library and library["library"] in FIELDS:
+        return library["library"]
+    return OWN.get(package) or (OWN.get(build["package"], "") if build else "")
+
+
+def _own_fields(cell: Cell) -> Answer:
+    """Refuse a framework, NCCL or cuDNN, which have fields that the rules read."""
+    if not cell.pip:
+        return Ruling.SILENT
+    for one in cell.pip:
+        package = name(one)
+        field = _field(package)
+        if field:
+            value = cell.value(field)
+            now = f"the row has {field} {value}" if value else f"the row has the {field} of its frameworks"
+            return Clash(
+                values=(("pip", one.requirement), (field, value or "left out")),
+                reason=f"{package} is the field {field} of a row, and {now}: write it there, and not in pip",
+            )
+    return Ruling.FITS
+
+
+def _one_cuda(cell: Cell) -> Answer:
+    """Refuse another CUDA by the names of packages, before a lock is made."""
+    cuda = cuda_of(cell)
+    if not cell.pip or cuda is None:
+        return Ruling.SILENT
+    for one in cell.pip:
+        found = FOR_CUDA.fullmatch(name(one))
+        if found and found["cuda"] != cuda.split(".")[0]:
+            return Clash(
+                values=(("pip", one.requirement), ("cuda", cuda)),
+                reason=f"{name(one)} is made for CUDA {found['cuda']}, which is not the row's",
+            )
+    return Ruling.FITS
+
+
+def _second(cell: Cell, lock: Lock) -> Clash | None:
+    """Refuse a second CUDA, NCCL or cuDNN that something brings along, and say what requires it."""
+    of_row = {major for major, names in cuda_majors(_without(lock)).items() if names}
+    for package in lock.added:
+        library, made_for = _library(package.name), FOR_CUDA.fullmatch(package.name)
+        other = made_for["cuda"] if made_for and of_row and made_for["cuda"] not in of_row else ""
+        if not library and not other:
+            continue
+        what = f"a second {library}" if library else f"CUDA {other} next to CUDA {', '.join(sorted(of_row))}"
+        chain = required_by(package.name, dict(lock.asked_by))
+        chained = " → ".join((*chain, package.name))
+        return Clash(
+            values=(("pip", chain[0] if chain else package.name), (package.name, package.version)),
+            reason=f"the image would have {what}: {chained}",
+        )
+    return None
+
+
+def _without(lock: Lock) -> Lock:
+    """Return the lock without what only the additions need."""
+    added = {package.name for package in lock.added}
+    return replace(lock, packages=tuple(one for one in lock.packages if one.name not in added))
+
+
+def _library(package: str) -> str:
+    """Return which library that an image has once a package is; empty where it is none."""
+    found = OF_NVIDIA.fullmatch(package)
+    return found["library"] if found and found["library"] in LIBRARIES else ""
+
+
+def required_by(package: str, asked_by: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return a chain of packages, from one that the row names to one that requires the package."""
+    chain = tuple(_up(package, asked_by))
+    return tuple(reversed(chain))
+
+
+def _up(package: str, asked_by: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    seen = {package}
+    while askers := [one for one in asked_by.get(package, ()) if one not in seen]:
+        package = askers[0]
+        seen.add(package)
+        yield package
+
+
+def _moved(cell: Cell, lock: Lock) -> Clash | None:
+    """Refuse another version of a framework, or of a library that it loads, than the row alone would have."""
+    return next(_each_moved(lock), None)
+
+
+def _each_moved(lock: Lock) -> Iterator[Clash]:
+    for package, before, now in lock.moved:
+        reason = f"without the row's pip, {package} would be {before}"
+        if _field(package) or OF_NVIDIA.fullmatch(package):
+            yield Clash(values=((package, now), ("pip", "of the row")), reason=reason)
+
+
+def _as_named(cell: Cell, lock: Lock) -> Clash | None:
+    """Refuse what an override changed: the row's own NCCL replaces whatever is required, by additions too."""
+    locked = {package.name: package.version for package in lock.packages}
+    for one in cell.pip:
+        version = locked.get(name(one))
+        if version is None and not conditional(one):
+            return Clash(values=(("pip", one.requirement),), reason="the lock has no such package")
+        if version is not None and not conditional(one) and not accepts(one, version):
+            values = (("pip", one.requirement), (name(one), version))
+            return Clash(values=values, reason="the lock has another version than the row names")
+    return None
+
+
+RULES = (
+    CellRule(
+        name="pip-fields",
+        about=About.STACK,
+        fields=("pip",),
+        says="what is a field of a row (a framework, its NCCL or cuDNN) is not added by pip",
+        fact=MATRIX,
+        ask=_own_fields,
+    ),
+    CellRule(
+        name="pip-cuda",
+        about=About.STACK,
+        fields=("pip", "provider", "os", "cuda"),
+        says="what is added by pip is made for the row's CUDA, as far as its name says for which it is made",
+        fact=NAMES,
+        ask=_one_cuda,
+    ),
+)
+
+
+def lock_rules(one_cuda: Provenance) -> tuple[LockRule, ...]:
+    """Return the rules on what the index answered. ``one_cuda`` is why an image has one CUDA."""
+    return (
+        LockRule(
+            name="pip-second",
+            says="nothing that is added by pip brings a second CUDA, NCCL, cuDNN or CUDA runtime",
+            fact=one_cuda,
+            ask=_second,
+        ),
+        LockRule(
+            name="pip-moves",
+            says="what is added by pip changes no framework and no library of NVIDIA's",
+            fact=LOCKED,
+            ask=_moved,
+        ),
+        LockRule(
+            name="pip-named",
+            says="the lock has what is added by pip, in a version that the row allows",
+            fact=LOCKED,
+            ask=_as_named,
+        ),
+    )

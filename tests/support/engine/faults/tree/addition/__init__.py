@@ -1,0 +1,1 @@
+"""Stand-in for what a row adds by pip."""
