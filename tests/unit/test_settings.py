@@ -148,6 +148,8 @@ PLANTS_OF_SIF: tuple[tuple[Change, str, str], ...] = (
     (environment(NVIDIA_VISIBLE_DEVICES="void"), "static.environment", "'void'"),
     (environment(https_proxy="http://proxy.example"), "static.environment", "https_proxy"),
     (environment(LD_PRELOAD="/srv/lib.so"), "static.environment", "LD_PRELOAD"),
+    (environment(SCIF_APPBIN_torch="/srv/bin"), "static.environment", "SCIF_APPBIN_torch"),
+    (environment(SCIF_APPBIN_torch="/scif/apps/other/bin"), "static.environment", "SCIF_APPBIN_torch"),
     (environment(DB_PASSWORD=SECRET), "static.credentials", "environment/DB_PASSWORD holds a password"),
     (script("runscript", "/srv/phone-home &"), "static.scripts", "has the line '/srv/phone-home &'"),
     (script("runscript", "OCI_CMD='/srv/evil'"), "static.scripts", "/srv/evil"),
@@ -177,6 +179,13 @@ def test_a_sif_of_a_definition_file_runs_the_same() -> None:
     facts = sif_facts(ROW)
     facts["scripts"]["runscript"] = "\n".join(("#!/bin/sh", "", *configuration.RUNSCRIPT))
     facts["scripts"]["startscript"] = "\n".join(("#!/bin/sh", "# why", *configuration.STARTSCRIPT))
+    app = "/scif/apps/torch"
+    facts["system"]["environment"] |= {
+        "SCIF_APPBIN_torch": f"{app}/bin", "SCIF_APPDATA_torch": "/scif/data/torch",
+        "SCIF_APPLABELS_torch": f"{app}/scif/labels.json", "SCIF_APPLIB_torch": f"{app}/lib",
+        "SCIF_APPMETA_torch": f"{app}/scif", "SCIF_APPROOT_torch": app,
+        "SCIF_APPRUN_torch": f"{app}/scif/runscript",
+    }  # fmt: skip
     facts["scripts"]["environment"] = {
         "/.singularity.d/env/90-environment.sh": "export PATH=/opt/stack/bin:$PATH\nexport LANG=C.UTF-8\n"
         'export NVIDIA_REQUIRE_CUDA="cuda>=12.0,driver>=525"\n'

@@ -26,6 +26,11 @@ OF_ENGINE = re.compile(
 )
 """What Apptainer, and a shell, set in each container."""
 
+OF_AN_EXAMPLE = re.compile(
+    r"SCIF_APP(BIN|DATA|LABELS|LIB|META|ROOT|RUN)_(?P<app>\w+)=/scif/(apps|data)/(?P=app)(/\w[\w./]*)?"
+)
+"""What Apptainer sets for each %apprun of a definition file: where its files are, and nothing else."""
+
 JUDGED = ("Env", "Entrypoint", "Cmd", "User", "WorkingDir", "Labels")
 """Keys of the configuration that a check of their own looks at."""
 
@@ -56,7 +61,11 @@ def _pairs(stack: Stack, facts: Facts) -> dict[str, str]:
         entries: Sequence[str] = take(facts, "image", "Config", "Env") or ()
         return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
     seen: Mapping[str, str] = take(facts, "system", "environment")
-    return {name: value for name, value in seen.items() if not OF_ENGINE.fullmatch(name)}
+    return {
+        name: value
+        for name, value in seen.items()
+        if not OF_ENGINE.fullmatch(name) and not OF_AN_EXAMPLE.fullmatch(f"{name}={value}")
+    }
 
 
 def _elsewhere(name: str, value: str, docker: bool) -> bool:
