@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from command import call
 from upstream_server import UpstreamServer
 
 from stackwright.core.resolve import lockfile
+from stackwright.host.project import Project, cells
+from stackwright.host.runner import Runner
+from stackwright.host.site import settings
+from stackwright.nightly.upstream import Upstream, fresh_locks
 
 
 def test_a_version_that_does_not_exist_is_an_error_and_the_other_rows_are_locked(
@@ -52,6 +57,13 @@ def test_additions_are_locked_together_with_the_frameworks(
     assert dict(found.asked_by) == {"helper": ("thing",)}
     assert lockfile.pins(found) == lockfile.pins(alone) and lockfile.added_pins(alone) == ""
     assert lockfile.added_pins(found).count("--hash=sha256:") == 2
+    rows = cells(Project(root=tmp_path, matrix=tmp_path / "matrix.yaml", out=tmp_path / "out"))
+    plain_row = replace(rows[0], id="plain", pip=())
+    site = settings.site(Runner())
+    night = Upstream(site=site, runner=Runner(), kept=tmp_path / "kept", digest=str)
+    answers = fresh_locks(night, (*rows, plain_row))
+    assert answers["small-a"] == found, "a night asks the same"
+    assert getattr(answers["plain"], "packages", ()) == alone.packages
 
 
 HOSTILE = {

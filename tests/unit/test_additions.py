@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from itertools import pairwise
 
@@ -267,6 +268,9 @@ def test_the_definition_file_installs_the_same_list() -> None:
     assert final.index("additions.txt /root/build/additions.txt") < final.index("/wheels/horovod-")
     assert final.index("/wheels/horovod-") < final.index("pip download") < final.index("--find-links")
     assert "additions=einops" in final and "additions" not in text.partition("# ---- final")[0]
+    post = final.partition("%post -c /bin/bash -euo pipefail\n")[2].partition("\n%environment")[0]
+    done = subprocess.run(["bash", "-n"], input=post, capture_output=True, text=True, check=False)
+    assert ("compileall" in post, done.returncode, done.stderr) == (True, 0, "")
 
 
 def test_the_probe_is_asked_about_names_modules_and_what_came_along() -> None:
