@@ -129,6 +129,26 @@ def libraries(folder, brought):
     }
 
 
+def hashes(folder):
+    """By file of a distribution: what its RECORD says about the content; byte code has nothing there."""
+    with open(os.path.join(folder, "RECORD"), errors="replace", newline="") as handle:
+        return {line[0]: line[1] for line in csv.reader(handle) if len(line) > 1 and line[1]}
+
+
+def replaced(there, added):
+    """By file: the distributions that have it in other bytes, of which one was added and one was not."""
+    before = {}
+    for name in sorted(set(there) - added):
+        for path, digest in hashes(there[name]).items():
+            before.setdefault(path, {})[digest] = name
+    found = {}
+    for name in sorted(added & set(there)):
+        for path, digest in hashes(there[name]).items():
+            if path in before and digest not in before[path]:
+                found[path] = sorted({name, *before[path].values()})
+    return found
+
+
 def distribution(folder, named):
     with open(os.path.join(folder, "METADATA"), errors="replace") as handle:
         version = re.search(r"^Version: *(\S+)", handle.read(), re.M)
@@ -140,7 +160,8 @@ def distribution(folder, named):
 def main(words):
     there = installed()
     brought = {os.path.basename(name) for folder in there.values() for name in files(folder) if ".so" in name}
-    facts = {"distributions": {}, "libraries": {}, "check": checked()}
+    added = {word.lstrip("+").partition(":")[0] for word in words}
+    facts = {"distributions": {}, "libraries": {}, "check": checked(), "replaced": replaced(there, added)}
     for word in words:
         name, _, listed = word.lstrip("+").partition(":")
         if name not in there:

@@ -76,6 +76,8 @@ def additions(facts):
     for line in found["lines"]:
         if line != CLEAN and not own.fullmatch(line):
             yield "additions: %s" % line
+    for path, names in sorted(facts["additions"]["replaced"].items()):
+        yield "additions: %s is in %s with other content" % (path, " and in ".join(names))
     for path, names in sorted(facts["additions"]["libraries"].items()):
         for name in names:
             if name not in OF_DRIVER:

@@ -51,6 +51,7 @@ def facts() -> dict[str, Any]:
             "pyyaml": {"error": None, "version": "6.0.3", "modules": {"yaml": module("yaml")}},
         },
         "libraries": {NATIVE: ["libcuda.so.1"]},
+        "replaced": {},
         "check": {"code": 0, "lines": [additions.CLEAN], "said": ""},
     }
     return made
@@ -97,12 +98,17 @@ def without(name: str) -> Change:
     return lambda facts: facts["additions"]["distributions"].pop(name)
 
 
+def overlap(facts: dict[str, Any]) -> None:
+    facts["additions"]["replaced"]["torch/x.py"] = ["einops", "torch"]
+
+
 NOT_THERE = {"error": "it is not installed"}
 FAULTS: tuple[tuple[str, Change, str], ...] = (
     ("added.import", einops(error="boom"), "einops: einops: boom"),
     ("added.import", of("pyyaml", modules={}), "pyyaml: yaml was not imported"),
     ("added.import", without("einops"), "the probe left no additions/distributions/einops"),
     ("added.origin", einops(file="/srv/e.py"), "einops of einops is imported from /srv/e.py"),
+    ("added.replaced", overlap, "torch/x.py is in einops and in torch with other content"),
     ("added.together", check(1, LACKS), LACKS),
     ("added.together", check(1, NCCL.format("nvidia-nccl-cu12 9.9")), "nccl-cu12 9.9"),
     ("added.together", check(0), "no answer"),
@@ -128,7 +134,7 @@ def test_a_probe_that_left_nothing_is_no_yes() -> None:
     broken = facts()
     del broken["additions"]
     details = failed(broken, ROW)
-    assert set(details) == {"added.libraries", "added.together"}
+    assert set(details) == {"added.libraries", "added.replaced", "added.together"}
     assert all("the probe left no additions" in detail for detail in details.values())
 
 
@@ -189,6 +195,20 @@ def test_the_probe_reads_this_environment(probe: ModuleType) -> None:
     assert [names for names in told["libraries"].values() if names] == []
 
 
+def test_a_file_of_two_wheels_is_found_by_their_lists(probe: ModuleType, tmp_path: Path) -> None:
+    lists = {
+        "torch": "a.py,sha256=x,1\nb.py,sha256=y,1\nc.py,,\n",
+        "more": "a.py,sha256=x,1\nd.py,sha256=d,1\n",
+        "ours": "a.py,sha256=x,1\nb.py,sha256=z,1\nc.py,,\n",
+    }
+    for name, text in lists.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "RECORD").write_text(text)
+    there = {name: str(tmp_path / name) for name in lists}
+    assert probe.replaced(there, {"ours"}) == {"b.py": ["ours", "torch"]}
+    assert probe.replaced(there, {"more", "not-there"}) == {}
+
+
 # ------------------------------------------------------------------------------- the end of %test
 
 
@@ -199,6 +219,7 @@ ENDS: tuple[tuple[Change, str], ...] = (
     (check(1, LACKS), f"additions: {LACKS}"),
     (check(None, said="no end"), "no answer: no end"),
     (needs("libgone.so.1"), "needs libgone.so.1"),
+    (overlap, "additions: torch/x.py is in einops and in torch with other content"),
     (lambda facts: facts.pop("additions"), "no facts of additions"),
 )
 

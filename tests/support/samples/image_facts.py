@@ -137,7 +137,8 @@ def additions() -> dict[str, Any]:
     imported = {"einops": {"error": None, "file": f"{SITE}/einops/__init__.py"}}
     return {
         "distributions": {"einops": {"error": None, "version": "0.8.2", "modules": imported}},
-        "libraries": {}, "check": {"code": 0, "lines": ["No broken requirements found."], "said": ""},
+        "libraries": {}, "replaced": {},
+        "check": {"code": 0, "lines": ["No broken requirements found."], "said": ""},
     }  # fmt: skip
 
 

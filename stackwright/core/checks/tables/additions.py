@@ -64,6 +64,14 @@ def resolved(stack: Stack, facts: Facts) -> Finding:
     return finding(problems, f"{len(found)} shared objects and programs")
 
 
+def replaced(stack: Stack, facts: Facts) -> Finding:
+    """Both wheels list such a file, so that the ledger accounts for it whichever of the two it is."""
+    found = dict(take(facts, "additions", "replaced"))
+    return finding(
+        f"{path} is in {' and in '.join(names)} with other content" for path, names in found.items()
+    )
+
+
 def _adds(stack: Stack) -> bool:
     return bool(stack.pip)
 
@@ -76,6 +84,8 @@ RULES = (
          why="Each distribution that the row adds can be imported on its own, in a fresh process."),
     Rule(id="added.origin", tier=L, judge=origin, applies=_adds, needs=("added.import",),
          why="A second copy of an addition that is found before the row's is what trainings run with."),
+    Rule(id="added.replaced", tier=L, judge=replaced, applies=_adds, needs=("declared.packages",),
+         why="An addition that brings a file of a framework's wheel with other content replaces it."),
     Rule(id="added.together", tier=L, judge=together, applies=_adds, needs=("declared.packages",),
          why="pip check finds no distribution that lacks another one, or has another version of it."),
 )  # fmt: skip

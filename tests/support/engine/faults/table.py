@@ -239,6 +239,9 @@ FAULTS = (
         "added.origin", "addition of addition is imported from /srv/more/addition/__init__.py"),
     run("addition-lacks-another", metadata("addition", "s/^Version: .*/&\\nRequires-Dist: no-such-package/"),
         "added.together", "requires no-such-package, which is not installed"),
+    run("addition-replaces-a-file",
+        f"echo torch/__init__.py,sha256=other, >> {SITE}/addition-1.0.dist-info/RECORD",
+        "added.replaced", "torch/__init__.py is in addition and in torch with other content"),
     run("no-pip", f"rm -r {SITE}/pip", "added.together", "pip check gave no answer"),
     run("addition-unresolved", library("/tmp", "libplanted.so.1", "mpi.c") + " && gcc -shared -o "
         f"{SITE}/addition/native.so -Wl,--no-as-needed /tmp/libplanted.so.1 && rm /tmp/libplanted.so.1",

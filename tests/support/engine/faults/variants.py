@@ -29,7 +29,7 @@ TOGETHER = (
     ("second-nccl", "second-cudart", "second-cudnn", "parts-that-are-gone"),
     ("torch-of-the-user", "horovod-before-ours", "addition-of-the-user"),
     ("changed-nccl", "changed-cudnn", "preloaded-cudart", "mpi-without-ucx", "user-without-name"),
-    ("unresolved", "no-libmpi", "addition-unresolved", "no-pip"),
+    ("unresolved", "no-libmpi", "addition-unresolved", "no-pip", "addition-replaces-a-file"),
     ("old-abi", "no-mpi", "no-gloo", "static-nccl", "no-kernels"),
     ("other-nccl", "no-cuda", "stub-on-path", "other-nvcc", "other-compiler", "no-patch",
      "cpu-of-the-builder", "other-metadata"),
