@@ -46,7 +46,9 @@ def facts_of(row: Planned) -> dict[str, Any]:
     """Those of an image that is this row, with every package of its lock."""
     facts = image_facts.docker_facts(row.stack)
     locked = {package.name: package.version for package in row.stack.lock.packages}
-    facts["system"]["python_packages"] |= locked
+    added = {package.name for package in image_facts.stack().lock.added}
+    had = facts["system"]["python_packages"].items()
+    facts["system"]["python_packages"] = {name: text for name, text in had if name not in added} | locked
     return facts
 
 
