@@ -75,6 +75,7 @@ def made(docker: Docker, runner: Runner, name: str, address: str) -> None:
     assert done.ok, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_builders")
 def test_a_row_is_built_there_and_is_in_the_engine_here(
     remote: tuple[OwnEngine, str], tiny: str, docker: Docker, runner: Runner, tmp_path: Path

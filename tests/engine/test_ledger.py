@@ -120,6 +120,7 @@ def test_each_fault_is_named_by_its_check_and_by_no_other(fault: Planted, built:
     assert fault.says in found[fault.red]
 
 
+@pytest.mark.long
 def test_by_an_archive_as_by_the_folders_of_the_engine(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the engine's folders cannot be read, and where it is on another machine."""
     before = built.of_image("ledger-together")

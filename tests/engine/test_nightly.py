@@ -204,6 +204,7 @@ def test_what_passed_is_published_once_and_moves_together(
     assert registry.log.read_text() == before, "nothing is asked of the registry"
 
 
+@pytest.mark.long
 def test_a_registry_that_refuses_leaves_the_build_done_and_is_tried_again(
     root: Path, upstream: UpstreamServer, registry: RegistryServer
 ) -> None:
@@ -316,6 +317,7 @@ def require_whole(root: Path, registry: RegistryServer, watcher: Watcher, last: 
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("root", [small_project.NAP], indirect=True, ids=["slowly"])
 def test_killed_at_each_of_its_points_it_ends_whole(
     root: Path, upstream: UpstreamServer, registry: RegistryServer
@@ -339,6 +341,7 @@ def test_killed_at_each_of_its_points_it_ends_whole(
 
 
 @pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.parametrize("root", [small_project.NAP], indirect=True, ids=["slowly"])
 def test_killed_at_random_moments_it_ends_whole(
     root: Path, upstream: UpstreamServer, registry: RegistryServer

@@ -270,6 +270,7 @@ def test_a_program_that_could_not_be_run_has_judged_nothing(docker: Docker, runn
 # -- as the engine says it -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_cache_of_stages_that_is_away_for_a_moment_costs_no_row(
     plain: RegistryServer, docker: Docker, tiny: str
 ) -> None:
