@@ -219,12 +219,12 @@ def _probe_sif(job: Job, current: Record) -> Record:
         of_sif, _sif_path(job, current), job.site, row_of(job.row, World.SIF), docker=job.docker,
         runner=job.runner, image=gather(job.facts(World.DOCKER)).get("ledger"), made_of=job.reference,
     )  # fmt: skip
-    return _probe_file(job, current, World.SIF, outside, _gpu(job))
+    return probe_file(job, current, World.SIF, outside, _gpu(job))
 
 
 def _probe_definition(job: Job, current: Record) -> Record:
     outside = partial(definition.outside, job, _sif_path(job, current))
-    return _probe_file(job, current, World.DEFINITION, outside, NoGpu(reason=definition.NO_GPU))
+    return probe_file(job, current, World.DEFINITION, outside, NoGpu(reason=definition.NO_GPU))
 
 
 def _sif_path(job: Job, current: Record) -> Path:
@@ -232,7 +232,7 @@ def _sif_path(job: Job, current: Record) -> Path:
     return job.project.out.parent / current.sif.path
 
 
-def _probe_file(
+def probe_file(
     job: Job, current: Record, world: World, outside: Callable[[], Documents], access: GpuAccess | NoGpu
 ) -> Record:
     """By the checks of a SIF, whatever it was made of; the verdict is recorded under ``world``."""

@@ -247,24 +247,24 @@ def work(app: App, rows: Words, where: Words, command: RowsCommand) -> None:
 
 
 def _probe_derived(app: App, planned: Plan, image: str, form: str) -> None:
-    from stackwright.build import derived
+    from stackwright.build.derived import prove, report
     from stackwright.build.display import Display
 
-    found = derived.probe(
+    found = prove.probe(
         app.project, planned.rows, image, site=app.site, runner=app.runner, display=Display(app.console)
     )
     if form == "json":
-        print_json(derived.document(found))
+        print_json(report.document(found))
     else:
-        click.echo("\n".join(derived.lines(found)))
-    derived.refuse(found)
+        click.echo("\n".join(report.lines(found)))
+    report.refuse(found)
 
 
 def image_option(command: Callable[..., None]) -> Callable[..., None]:
     return click.option(
         "--image",
         metavar="NAME",
-        help="prove an image that was built FROM a row's image; nothing is recorded",
+        help="prove any image or .sif with a row's labels, as one built FROM its image; nothing is recorded",
     )(command)
 
 

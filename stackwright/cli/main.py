@@ -253,8 +253,8 @@ def build_command() -> None:
 def probe_command() -> None:
     """Prove images from inside, building first what is not there.
 
-    With --image: an image that was built FROM a row's image, by the checks of that row. It has the
-    labels of the row's image, and is reported as derived from it.
+    With --image: any image or .sif with the labels of a row, as one that was built FROM the row's
+    image, by the checks of that row: what differs, and which of the row's claims are not true of it.
     """
 
 

@@ -6,9 +6,20 @@ import re
 from collections.abc import Iterable
 
 from stackwright.core.model.labels import ROW
+from stackwright.core.render.configuration import FOLDER, USER
 
 LAST = ("USER", "WORKDIR", "ENTRYPOINT", "CMD")
 """The instructions of dockerfiles/final.j2 that follow its labels."""
+
+SETTINGS = (
+    "ARG", "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD", "SHELL",
+    "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
+)  # fmt: skip
+"""Instructions that change what a container is started with."""
+REPLACED = frozenset({"CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL", "STOPSIGNAL", "USER", "WORKDIR"})
+"""Of which an image has one at a time."""
+AS_RENDERED = frozenset({f"USER {USER}", f"WORKDIR {FOLDER}"})
+WITHOUT_LAYER = frozenset(SETTINGS) - {"WORKDIR"}
 
 _SHELL = re.compile(r"/bin/sh -c #\\(nop\\) +")
 """What engines without BuildKit put before an instruction."""
@@ -36,6 +47,29 @@ def added(history: Iterable[str]) -> tuple[str, ...]:
     rest = lines[labelled[0] + 1 :]
     heads = tuple(line.split(maxsplit=1)[0] for line in rest[: len(LAST)] if line.strip())
     return tuple(rest[len(LAST) :]) if heads == LAST else tuple(rest)
+
+
+def settings(instructions: Iterable[str]) -> tuple[str, ...]:
+    """Return the instructions that change settings; of those that replace each other, the last one.
+
+    What begins and ends as the row's user has that user again.
+    """
+    lines = [line for line in instructions if _head(line) in SETTINGS]
+    last = {_head(line): number for number, line in enumerate(lines)}
+    return tuple(
+        line
+        for number, line in enumerate(lines)
+        if line not in AS_RENDERED and (_head(line) not in REPLACED or last[_head(line)] == number)
+    )
+
+
+def most_layers(instructions: Iterable[str]) -> int:
+    """Return how many layers they made at most: one that wrote nothing made none."""
+    return sum(_head(line) not in WITHOUT_LAYER for line in instructions)
+
+
+def _head(line: str) -> str:
+    return line.partition(" ")[0]
 
 
 def _labels_row(line: str) -> bool:

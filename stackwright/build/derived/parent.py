@@ -1,0 +1,89 @@
+"""The row that an image was made of: of the matrix where that makes the same key, else of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stackwright.build.derived.examine import Labelled
+from stackwright.core.checks.differences import distributions, packages
+from stackwright.core.checks.tables.declared import UNLOCKED
+from stackwright.core.errors import LockError, UsageError
+from stackwright.core.facts import distributions as systems
+from stackwright.core.ledger.entry import Tree
+from stackwright.core.model.row import Lock, Package, Recipe
+from stackwright.core.render import labelled
+from stackwright.core.resolve import lockfile
+from stackwright.host.project import Planned, Project
+from stackwright.probe.outside.read import SSHD
+
+NOT_JUDGED: Mapping[str, str] = {
+    "static.stack-label": "the row was read from this label",
+    "static.labels": "the matrix here does not make this key",
+}
+"""Checks that compare with what the matrix renders, where the row is known from the image's labels alone."""
+WITHOUT_LOCK = "neither the lock nor the parent's layers are here: only the parent's lock says what it has"
+OF_THE_LOCK = ("declared.packages", "declared.distribution")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """``known`` says from where; ``not_judged`` are checks that this leaves nothing to judge by, and why."""
+
+    planned: Planned
+    known: str
+    not_judged: Mapping[str, str]
+
+
+def find(
+    project: Project, rows: Sequence[Planned], image: Labelled, *,
+    below: Callable[[], Tree | None], script: Callable[[], bytes],
+) -> Parent:  # fmt: skip
+    """Return the row as it was when the image was built.
+
+    ``below`` reads the parent's own files from the image's lower layers, ``script`` the one that our step
+    puts into an image. UsageError where the labels cannot be read.
+    """
+    exact = next((one for one in rows if (one.stack.id, one.recipe.key) == (image.row, image.key)), None)
+    if exact is not None:
+        return Parent(planned=exact, known="the matrix, which makes this key", not_judged={})
+    try:
+        lock, known = _lock(project, image, below)
+        stack = labelled.stack_of(image.labels, lock)
+    except (ValueError, LookupError) as error:
+        cause = f"its label of the row cannot be read: {error}"
+        raise UsageError(cause, place=image.image, hint="use the release that built it") from error
+    without = dict.fromkeys(OF_THE_LOCK, WITHOUT_LOCK) if not lock.packages else {}
+    recipe = Recipe(id=image.row, key=image.key, files=((SSHD[0], script()),))
+    planned = Planned(stack=stack, recipe=recipe)
+    return Parent(planned=planned, known=known, not_judged={**NOT_JUDGED, **without})
+
+
+def _lock(project: Project, image: Labelled, below: Callable[[], Tree | None]) -> tuple[Lock, str]:
+    wanted = labelled.lock_of(image.labels)
+    for path in sorted(project.locks.glob("*.txt")):
+        if (found := _read(path)) and found.sha256 == wanted:
+            return found, f"its labels, and {path.name}, the lock that they name"
+    system = systems.known(labelled.base_of(image.labels, "").os)
+    base = labelled.base_of(image.labels, system.suite)
+    empty = Lock(row=image.row, request="", base=base, packages=(), text="", sha256=wanted)
+    tree = below()
+    if tree is None:
+        return empty, "its labels alone"
+    locked = tuple(
+        Package(name=name, version=version)
+        for name, version in distributions(tree).items()
+        if name not in UNLOCKED and " " not in version
+    )
+    named = tuple(Package(name=name, version=version) for name, version in packages(tree).items())
+    return replace(
+        empty, packages=locked, base=replace(base, packages=named)
+    ), "its labels and its lower layers"
+
+
+def _read(path: Path) -> Lock | None:
+    try:
+        return lockfile.read(path)
+    except LockError:
+        return None

@@ -1,0 +1,196 @@
+"""Probes an image or a SIF by the checks of the row whose labels it has, and compares it with its parent.
+
+Nothing of it is recorded among the rows; the facts go to ``out/derived``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from stackwright.build.derived import examine
+from stackwright.build.derived.examine import Labelled
+from stackwright.build.derived.parent import Parent, find
+from stackwright.build.display import Display
+from stackwright.build.job import Job
+from stackwright.build.phases import PHASES, probe_file
+from stackwright.core.checks import origin
+from stackwright.core.checks.differences import Differences, between, layers_below, moved
+from stackwright.core.checks.observed import dig
+from stackwright.core.checks.tables.declared import UNLOCKED, normal
+from stackwright.core.errors import EngineError
+from stackwright.core.ledger.entry import Tree, final
+from stackwright.core.model.record import Phase, Record, SifFile
+from stackwright.core.model.row import Outcome, Stack, Verdict, World
+from stackwright.core.model.site import Site
+from stackwright.engines import apptainer as programs
+from stackwright.engines import docker as engine
+from stackwright.engines.apptainer import Apptainer
+from stackwright.engines.docker import Docker
+from stackwright.engines.gpu import NoGpu
+from stackwright.host.project import Planned, Project
+from stackwright.host.runner import Completed, Runner
+from stackwright.probe import site_leaks
+from stackwright.probe.outside.layers import Read
+from stackwright.probe.outside.read import SSHD, of_sif, row_of
+from stackwright.probe.run import gather
+from stackwright.records import files as record
+
+NO_GPU = "probe --image asks for no GPU in a SIF"
+READ_FILE = 120
+"""Seconds to read one small file of an image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What was found. ``known`` says how the row is known."""
+
+    image: Labelled
+    known: str
+    differences: Differences
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """One image or SIF, and the means to look at it."""
+
+    image: Labelled
+    project: Project
+    site: Site
+    runner: Runner
+    docker: Docker | None
+    display: Display
+
+    @property
+    def path(self) -> Path:
+        return Path(self.image.image).resolve()
+
+    @cached_property
+    def apptainer(self) -> Apptainer:
+        return programs.find(self.runner, self.docker, mirror=self.site.mirror)
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """The layers of an image, the lowest first; a SIF has none."""
+        if self.image.world is World.SIF or self.docker is None:
+            return ()
+        return site_leaks.read(self.docker, self.image.id, self.site).reads
+
+    @cached_property
+    def below(self) -> Tree | None:
+        """The parent's files: what the layers below the added ones have."""
+        layers = [one.layer for one in self.reads]
+        count = layers_below((one.entries for one in layers), origin.most_layers(self.image.added))
+        return final(layers[:count]) if count else None
+
+    def script(self) -> bytes:
+        """Return the script that our step puts there: an older release had another one."""
+        argv = ("cat", SSHD[1])
+        if self.image.world is World.SIF:
+            done = self.apptainer.exec(self.path, argv, timeout=READ_FILE)
+        else:
+            assert self.docker is not None, "it is an image of the engine"
+            job = engine.Job(image=self.image.id, entrypoint=argv[:1], argv=argv[1:], network=False)
+            done = engine.run(self.docker, job, timeout=READ_FILE)
+        return _content(done)
+
+
+def _content(done: Completed) -> bytes:
+    """Return nothing where there is no such file: a check says then that it is not as it should be."""
+    return done.stdout.encode() if done.ok else b""
+
+
+def probe(
+    project: Project, rows: Sequence[Planned], image: str, *, site: Site, runner: Runner, display: Display
+) -> Proof:
+    """Prove the image or the SIF by the checks of the row that its labels name."""
+    return prove(subject(project, image, site=site, runner=runner, display=display), rows)
+
+
+def subject(project: Project, image: str, *, site: Site, runner: Runner, display: Display) -> Subject:
+    """Read what an image or a SIF says about itself. UsageError where it has no row's labels."""
+    if examine.is_file(image):
+        docker = _engine_if_any(runner, project)
+        described = examine.of_sif(programs.find(runner, docker, mirror=site.mirror), Path(image))
+    else:
+        docker = engine.find(runner, project=project.id)
+        described = examine.of_image(docker, image)
+    own = replace(project, out=project.out / "derived" / described.short)
+    return Subject(image=described, project=own, site=site, runner=runner, docker=docker, display=display)
+
+
+def prove(of: Subject, rows: Sequence[Planned]) -> Proof:
+    row = find(of.project, rows, of.image, below=lambda: of.below, script=of.script)
+    job = Job(
+        project=of.project, row=row.planned, engine=of.docker, site=of.site, runner=of.runner,
+        display=of.display, image=of.image.id, apptainer=lambda: of.apptainer,
+    )  # fmt: skip
+    judged = _PROBES[of.image.world](of, job, _record(of.image, row.planned.stack))
+    verdict = judged.verdict(of.image.world)
+    assert verdict is not None, "it was probed"
+    facts = gather(job.facts(of.image.world))
+    return Proof(
+        image=of.image, known=row.known, verdict=_leaving_out(verdict, row.not_judged),
+        differences=_differences(of, row, facts),
+    )  # fmt: skip
+
+
+def _engine_if_any(runner: Runner, project: Project) -> Docker | None:
+    try:
+        return engine.find(runner, project=project.id)
+    except EngineError:
+        return None
+
+
+def _image(of: Subject, job: Job, current: Record) -> Record:
+    return PHASES[Phase.PROBE_DOCKER].do(job, current)
+
+
+def _sif(of: Subject, job: Job, current: Record) -> Record:
+    """The ledger of the row's own image, if it is proven here, has the files that the SIF is to have."""
+    proven = (
+        of.project.out.parent.parent / job.row.recipe.id / job.row.recipe.key[:12] / "facts" / World.DOCKER
+    )
+    ledger = gather(proven).get("ledger") if proven.is_dir() else None
+    outside = partial(
+        of_sif, of.path, of.site, row_of(job.row, World.SIF), docker=of.docker, runner=of.runner, image=ledger
+    )
+    held = SifFile(path=str(of.path), bytes=of.path.stat().st_size, sha256=of.image.id)
+    return probe_file(job, replace(current, sif=held), World.SIF, outside, NoGpu(reason=NO_GPU))
+
+
+_PROBES = {World.DOCKER: _image, World.SIF: _sif}
+
+
+def _leaving_out(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
+    """Return the verdict with those checks as not run that have nothing to be judged by."""
+    return replace(verdict, checks=tuple(
+        replace(one, outcome=Outcome.NOT_RUN, detail=reasons[one.id]) if one.id in reasons else one
+        for one in verdict.checks
+    ))  # fmt: skip
+
+
+def _differences(of: Subject, row: Parent, facts: Mapping[str, Any]) -> Differences:
+    if of.below is not None:
+        whole = final(one.layer for one in of.reads)
+        return between(of.below, whole, row_of(row.planned, World.DOCKER))
+    locked = {normal(one.name): one.version for one in row.planned.stack.lock.packages}
+    if not locked:
+        return Differences()
+    found = dig(facts, "system", "python_packages") or {}
+    inside = {normal(name): str(version) for name, version in found.items()}
+    left = {name: version for name, version in inside.items() if name in locked or name not in UNLOCKED}
+    return Differences(python=moved(locked, left))
+
+
+def _record(image: Labelled, stack: Stack) -> Record:
+    """Return what the phase works on. It is not written, and does not have the row's name."""
+    return Record(
+        row=f"derived-{image.short}", key=image.key, lock=stack.lock.sha256,
+        started=record.utc(datetime.now(UTC)), host=record.this_host(),
+    )  # fmt: skip
