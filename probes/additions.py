@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,16 +21,25 @@ import driver
 import link
 
 IMPORT = """
-import importlib, json, sys
+import importlib, json, os, sys
 module = importlib.import_module(sys.argv[1])
-print("FACTS" + json.dumps({"file": getattr(module, "__file__", None) or list(module.__path__)[0]}))
+def where(found):
+    return getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", ())), None) or ""
+def own(name):
+    place, found = os.path.join(sys.argv[2], name), where(sys.modules[name])
+    return found == place or found.startswith((place + "/", place + "."))
+replaces = [name for name in sys.argv[3:] if name in sys.modules and not own(name)]
+print("FACTS" + json.dumps({"file": where(module), "replaces": replaces}))
 """
+"""Imports a module, and looks from where modules of others came into the process with it."""
 LIMIT = 300
 """Seconds of one import, and of pip."""
 MOST = 20
 """Modules of one distribution that are imported, where it does not name them."""
 TAIL = 4000
 """Characters of what pip says."""
+SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are that the environment's own are found before."""
 
 
 def normal(name):
@@ -93,12 +103,14 @@ def ended(argv, lent=None):
     return done.returncode, done.stdout.decode(errors="replace"), " ".join(last)
 
 
-def imported(module):
-    code, text, last = ended(["-c", IMPORT, module], driver.environment(module))
+def imported(module, others):
+    """``others`` are modules that the environment has without the additions."""
+    argv = ["-c", IMPORT, module, sysconfig.get_path("purelib"), *(name for name in others if name != module)]
+    code, text, last = ended(argv, driver.environment(module))
     if code != 0 or "FACTS" not in text:
         return {"error": "exit code %s: %s" % (code, last)}
     facts = json.loads(text[text.rindex("FACTS") + len("FACTS") :].splitlines()[0])
-    return {"file": facts["file"], "error": None}
+    return {"file": facts["file"], "replaces": facts["replaces"], "error": None}
 
 
 def checked():
@@ -149,11 +161,61 @@ def replaced(there, added):
     return found
 
 
-def distribution(folder, named):
+def names(paths):
+    """By the name under which each module is imported: its file."""
+    found = {}
+    for path in paths:
+        parts = module_of(path)
+        if parts:
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def programs(folder):
+    """By its path, each program that a distribution has on the PATH of the environment."""
+    place = os.path.join(sys.prefix, "bin", "")
+    site = os.path.dirname(folder)
+    paths = (os.path.normpath(os.path.join(site, path)) for path in files(folder))
+    return [path for path in paths if path.startswith(place)]
+
+
+def hidden(there, added):
+    """By file of an addition: what was there before it and is no longer found, a module or a program."""
+    before = {}
+    for name in sorted(set(there) - added):
+        before.update({module: (path, name) for module, path in names(files(there[name])).items()})
+    places = [place for place in SYSTEM.split(":") if not place.startswith(sys.prefix)]
+    found = {}
+    for name in sorted(added & set(there)):
+        for module, path in names(files(there[name])).items():
+            if before.get(module, (path,))[0] != path:
+                found[path] = {"of": name, "hides": "%s of %s" % before[module]}
+        for path in programs(there[name]):
+            system = shutil.which(os.path.basename(path), path=":".join(places))
+            if system:
+                found[path] = {"of": name, "hides": system}
+    return found
+
+
+def startup(there, added):
+    """By file of an addition that every Python of the environment runs when it starts: what it is of."""
+    found = {}
+    for name in sorted(added & set(there)):
+        for path in files(there[name]):
+            if path.partition(".")[0] in ("sitecustomize", "usercustomize") and "/" not in path:
+                found[path] = name
+            elif path.endswith(".pth") and "/" not in path:
+                with open(os.path.join(os.path.dirname(there[name]), path), errors="replace") as handle:
+                    if re.search(r"^import[ \t]", handle.read(), re.M):
+                        found[path] = name
+    return found
+
+
+def distribution(folder, named, others):
     with open(os.path.join(folder, "METADATA"), errors="replace") as handle:
         version = re.search(r"^Version: *(\S+)", handle.read(), re.M)
     wanted = named or modules(files(folder))
-    found = {module: imported(module) for module in wanted}
+    found = {module: imported(module, others) for module in wanted}
     return {"version": version.group(1) if version else None, "modules": found, "error": None}
 
 
@@ -162,13 +224,18 @@ def main(words):
     brought = {os.path.basename(name) for folder in there.values() for name in files(folder) if ".so" in name}
     added = {word.lstrip("+").partition(":")[0] for word in words}
     facts = {"distributions": {}, "libraries": {}, "check": checked(), "replaced": replaced(there, added)}
+    facts.update(hidden=hidden(there, added), startup=startup(there, added))
+    every = (modules(files(folder)) for name, folder in there.items() if name not in added)
+    others = sorted({name for found in every for name in found if "." not in name})
     for word in words:
         name, _, listed = word.lstrip("+").partition(":")
         if name not in there:
             facts["distributions"][name] = {"error": "it is not installed"}
             continue
         if not word.startswith("+"):
-            facts["distributions"][name] = distribution(there[name], listed.split("+") if listed else [])
+            facts["distributions"][name] = distribution(
+                there[name], listed.split("+") if listed else [], others
+            )
         facts["libraries"].update(libraries(there[name], brought))
     return facts
 

@@ -195,6 +195,12 @@ def fabric():
             "drivers": drivers}  # fmt: skip
 
 
+def startable(row):
+    """Where the program lies that the row starts every command with; None without one."""
+    words = json.loads(row or "{}").get("entrypoint", [])
+    return shutil.which(words[0]) if words else None
+
+
 def main():
     where = os.environ.get("PATH", os.defpath) + ":" + SBIN
     row = read("/etc/stackwright/row.json")
@@ -218,6 +224,7 @@ def main():
         "fabric": fabric(),
         "headers": os.path.exists(os.path.join(__import__("sysconfig").get_path("include"), "Python.h")),
         "row": row,
+        "entrypoint": startable(row),
     }
 
 

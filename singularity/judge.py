@@ -78,10 +78,23 @@ def additions(facts):
             yield "additions: %s" % line
     for path, names in sorted(facts["additions"]["replaced"].items()):
         yield "additions: %s is in %s with other content" % (path, " and in ".join(names))
+    yield from taken_over(facts["additions"])
     for path, names in sorted(facts["additions"]["libraries"].items()):
         for name in names:
             if name not in OF_DRIVER:
                 yield "additions: %s needs %s" % (path, name)
+
+
+def taken_over(found):
+    """Names of the stack under which an addition is found, and what an addition starts by itself."""
+    for one in found["distributions"].values():
+        for module, imported in sorted(one.get("modules", {}).items()):
+            if imported.get("replaces"):
+                yield "additions: importing %s replaces %s" % (module, ", ".join(imported["replaces"]))
+    for path, one in sorted(found["hidden"].items()):
+        yield "additions: %s of %s is found before %s" % (path, one["of"], one["hides"])
+    for path, name in sorted(found["startup"].items()):
+        yield "additions: %s of %s is run by every Python" % (path, name)
 
 
 def built(facts, extensions):

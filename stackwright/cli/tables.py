@@ -93,7 +93,19 @@ def _contents(stack: Stack) -> tuple[str, ...]:
         f"for GPUs {' '.join(stack.gpu_arch)}",
         f"{stack.os}{state}, {stack.flavour}",
         f"Python {stack.python}, gcc {stack.gcc}, {stack.mpi.flavour} {stack.mpi.version}",
-        *([f"pip: {', '.join(f'{one.name} {one.version}' for one in stack.pip)}"] if stack.pip else []),
+        *(f"{name}: {', '.join(words)}" for name, words in _own(stack) if words),
+    )
+
+
+def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
+    """Return what the row adds, each with its words for a person."""
+    return (
+        ("pip", [f"{one.name} {one.version}" for one in stack.pip]),
+        ("apt", [f"{one.name} {one.version}" for one in stack.apt]),
+        ("env", [str(one) for one in stack.env]),
+        ("files", [f"{one.place} ({len(one.files)} from {one.source})" for one in stack.files]),
+        ("ports", list(stack.ports)),
+        ("entry point", [" ".join(stack.entrypoint)] if stack.entrypoint else []),
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from jinja2 import meta
 
 from stackwright.core.components.table import PATCHED
+from stackwright.core.config.expand import OWN
 from stackwright.core.model.night import ORDER, Change, Input, Kind
 from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Cell, Lock
@@ -63,8 +64,8 @@ def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
 
 def written(cell: Cell) -> Iterator[tuple[str, str]]:
     """Yield the row as a person wrote it, where it reaches the image."""
-    pip = tuple(map(str, cell.pip)) or None
-    fields = {**asdict(cell), "pip": pip, **dict(cell.components)}
+    own = {name: tuple(map(str, cell.value(name))) or None for name in OWN}
+    fields = {**asdict(replace(cell, files=())), **own, **dict(cell.components)}
     yield from flatten({name: value for name, value in fields.items() if name not in NOT_IN_THE_KEY})
 
 

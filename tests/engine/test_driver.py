@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from faults.harness import PROBES, base_image
 
 from stackwright.engines import docker as engine
@@ -39,7 +38,6 @@ PYTHON
 """
 
 
-@pytest.mark.long
 def test_a_library_that_calls_the_driver_loads_and_finds_no_device(
     docker: Docker, runner: Runner, tmp_path: Path
 ) -> None:

@@ -98,7 +98,8 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         }  # fmt: skip
     plan = json.dumps({"group": {"default": {"targets": list(targets)}}, "target": targets})
     harness.bake(docker, runner, folder, plan)
-    files = {"/usr/local/bin/sshd-as-user": hashlib.sha256(SSHD).hexdigest()}
+    copied = ("/usr/local/bin/sshd-as-user", "/opt/ours/start", "/opt/ours/settings")
+    files = dict.fromkeys(copied, hashlib.sha256(SSHD).hexdigest())
     try:
         row = Row(gcc=gcc, files=files)
         yield Built(docker=docker, runner=runner, stack=stack, row=row, images=planted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from shipped_rows import ROWS, SOURCES
@@ -28,10 +29,10 @@ def final_stage(text: str) -> Iterator[tuple[str, str]]:
     yield from stages["final"]
 
 
-def configured(text: str) -> dict[str, object]:
+def configured(text: str) -> dict[str, Any]:
     """What Docker would have under Config after these instructions."""
     environment = {"PATH": configuration.PATH}
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     labels: dict[str, str] = {}
     for word, rest in final_stage(text):
         pairs = [one.partition("=")[::2] for one in shlex.split(rest)] if word in ("ENV", "LABEL") else []
@@ -45,6 +46,8 @@ def configured(text: str) -> dict[str, object]:
             found["User"] = rest
         elif word == "WORKDIR":
             found["WorkingDir"] = rest
+        elif word == "EXPOSE":
+            found.setdefault("ExposedPorts", {})[rest] = {}
         else:
             assert word in ("RUN", "COPY", "ARG"), word
     return {**found, "Env": environment, "Labels": labels}
@@ -74,5 +77,5 @@ def test_a_definition_file_sets_what_the_check_compares(row: Planned) -> None:
     exports = (shlex.split(line)[1].partition("=") for line in sections["%environment"])
     found = {name: value.replace("$PATH", configuration.PATH) for name, _, value in exports}
     assert found == configuration.environment(row.stack)
-    assert tuple(sections["%runscript"]) == configuration.RUNSCRIPT
+    assert tuple(sections["%runscript"]) == configuration.runscript(row.stack)
     assert tuple(sections["%startscript"]) == configuration.STARTSCRIPT

@@ -52,13 +52,15 @@ def facts() -> dict[str, Any]:
         },
         "libraries": {NATIVE: ["libcuda.so.1"]},
         "replaced": {},
+        "hidden": {},
+        "startup": {},
         "check": {"code": 0, "lines": [additions.CLEAN], "said": ""},
     }
     return made
 
 
 def module(name: str) -> dict[str, Any]:
-    return {"error": None, "file": f"{SITE}/{name}/__init__.py"}
+    return {"error": None, "file": f"{SITE}/{name}/__init__.py", "replaces": []}
 
 
 NCCL = 'torch 2.6.0 has requirement nvidia-nccl-cu12==2.20.5; platform_system == "Linux", but you have {}.'
@@ -73,7 +75,7 @@ def test_a_good_image_is_green_and_its_versions_are_found() -> None:
 
 def test_a_row_without_additions_is_asked_nothing() -> None:
     ids = {check.id for check in verify(PLAIN, docker_facts(PLAIN), "docker", {}).checks}
-    assert not [one for one in ids if one.startswith("added.")]
+    assert [one for one in ids if one.startswith("added.")] == ["added.apt"]
 
 
 def of(name: str, **change: Any) -> Change:
@@ -102,6 +104,14 @@ def overlap(facts: dict[str, Any]) -> None:
     facts["additions"]["replaced"]["torch/x.py"] = ["einops", "torch"]
 
 
+def hide(facts: dict[str, Any]) -> None:
+    facts["additions"]["hidden"]["/opt/stack/bin/ssh"] = {"of": "einops", "hides": "/usr/bin/ssh"}
+
+
+def start(facts: dict[str, Any]) -> None:
+    facts["additions"]["startup"]["a.pth"] = "einops"
+
+
 NOT_THERE = {"error": "it is not installed"}
 FAULTS: tuple[tuple[str, Change, str], ...] = (
     ("added.import", einops(error="boom"), "einops: einops: boom"),
@@ -109,6 +119,9 @@ FAULTS: tuple[tuple[str, Change, str], ...] = (
     ("added.import", without("einops"), "the probe left no additions/distributions/einops"),
     ("added.origin", einops(file="/srv/e.py"), "einops of einops is imported from /srv/e.py"),
     ("added.replaced", overlap, "torch/x.py is in einops and in torch with other content"),
+    ("added.hides", hide, "/opt/stack/bin/ssh of einops is found before /usr/bin/ssh"),
+    ("added.hides", einops(replaces=["torch"]), "importing einops of einops replaces torch"),
+    ("added.startup", start, "a.pth of einops is run by every Python"),
     ("added.together", check(1, LACKS), LACKS),
     ("added.together", check(1, NCCL.format("nvidia-nccl-cu12 9.9")), "nccl-cu12 9.9"),
     ("added.together", check(0), "no answer"),
@@ -134,7 +147,8 @@ def test_a_probe_that_left_nothing_is_no_yes() -> None:
     broken = facts()
     del broken["additions"]
     details = failed(broken, ROW)
-    assert set(details) == {"added.libraries", "added.replaced", "added.together"}
+    found = {"hides", "libraries", "replaced", "startup", "together"}
+    assert set(details) == {f"added.{name}" for name in found}
     assert all("the probe left no additions" in detail for detail in details.values())
 
 
@@ -220,6 +234,9 @@ ENDS: tuple[tuple[Change, str], ...] = (
     (check(None, said="no end"), "no answer: no end"),
     (needs("libgone.so.1"), "needs libgone.so.1"),
     (overlap, "additions: torch/x.py is in einops and in torch with other content"),
+    (hide, "additions: /opt/stack/bin/ssh of einops is found before /usr/bin/ssh"),
+    (start, "additions: a.pth of einops is run by every Python"),
+    (einops(replaces=["torch"]), "additions: importing einops replaces torch"),
     (lambda facts: facts.pop("additions"), "no facts of additions"),
 )
 

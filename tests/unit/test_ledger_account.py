@@ -105,6 +105,23 @@ def test_one_fault_is_one_problem(
     assert says in found[0].what
 
 
+def test_a_licence_that_all_packages_share_is_of_a_package_that_none_has_to_name() -> None:
+    licence, copyright = "/usr/share/common-licenses/GPL-3", "/usr/share/doc/gcc-13/copyright"
+    before = contents()
+    texts = {
+        licence: b"GPL",
+        "/var/lib/dpkg/status": before["/var/lib/dpkg/status"]
+        + b"\nPackage: base-files\nStatus: install ok installed\nArchitecture: amd64\n",
+        f"{INFO}/base-files.list": names({licence: b""}),
+        f"{INFO}/base-files.md5sums": sums({licence: b"GPL"}),
+        f"{INFO}/gcc-13.list": before[f"{INFO}/gcc-13.list"] + f"{copyright}\n".encode(),
+    }
+    led = at(link(copyright, "../../common-licenses/GPL-3"))
+    assert judged(led, texts).problems == ()
+    astray = judged({**led, **at(link("/usr/bin/gcc", licence))}, texts)
+    assert [(one.kind, one.path) for one in astray.problems] == [("links", "/usr/bin/gcc")]
+
+
 ACCOUNTS = (
     ("/etc/passwd", PASSWD + "toor:x:0:0::/root:/bin/bash\n", "'toor'"),
     ("/etc/passwd", PASSWD.replace("train:x:1000:1000", "train:x:0:1000"), "'train' with the user id 0"),

@@ -20,7 +20,7 @@ from stackwright.core.config.load import interpret, load
 from stackwright.core.config.yaml_tree import LOADER
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Matrix, Value
-from stackwright.core.model.row import Addition, Cell, Mpi
+from stackwright.core.model.row import Addition, Cell, Folder, Mpi, Variable
 
 SHIPPED = (Path(__file__).parents[2] / "matrix.yaml").read_text()
 FIELDS = get_type_hints(schema.RowFields)
@@ -87,9 +87,15 @@ def check_value(name: str, value: Value) -> None:
             if isinstance(one, Addition):
                 assert name == "pip"
                 assert additions.normal(one.requirement) == one.requirement
+            elif isinstance(one, Variable):
+                assert name == "env"
+                assert schema.VARIABLE.accepts(one.name)
+                assert schema.OF_IMAGE["env"].accepts(one.value)
             else:
-                assert name == "gpu_arch"
-                check_text(name, one)
+                assert not isinstance(one, Folder), "there is no folder beside this matrix"
+                notation = schema.OF_IMAGE.get(name) or schema.NOTATIONS[name]
+                assert notation.accepts(one)
+                assert HARMLESS.fullmatch(one) or name in ("ports", "entrypoint")
     elif name in CLOSED:
         assert value in CLOSED[name]
     else:
@@ -263,6 +269,7 @@ def test_the_places_are_right_but_for_the_value() -> None:
         **BASE, "cuda": "12.4", "cudnn": "9.1", "nccl": "2.21.5", "gcc": "13", "mxnet": "1.9.1",
         "keras": "3.0", "tensorflow": "2.20.0",
         "flavour": "devel", "test_on_gpu": True, "id": "two", "pip": ["einops"], "mpi.flavour": "mpich",
+        "apt": ["git"], "env": {"A": "b"}, "files": [], "ports": ["8888"], "entrypoint": ["/opt/ours/start"],
         "mpi.version": "4.2", "gpu_arch.0": "9.0", "select.0": "o*", "exclude.torch": "2.6.0",
         "top.defaults": {}, "top.axes": {"torch": ["2.6.0"]}, "top.include": [{"id": "x", **BASE}],
         "top.exclude": [], "top.select": ["one"],

@@ -15,7 +15,7 @@ from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
 from stackwright.core.resolve.nearest import KNOWN, nearest
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.resolve import check, nccl_code, resolve, suggest
-from stackwright.core.rules import additions
+from stackwright.core.rules import additions, own
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, Rule, Ruling, weigh
@@ -255,6 +255,7 @@ def test_every_rule_is_covered_by_a_case() -> None:
         "compiler-cuda",
         *(rule.name for rule in additions.RULES),  # test_additions.py
         *(rule.name for rule in additions.lock_rules(additions.LOCKED)),
+        *(rule.name for rule in own.RULES),  # test_own.py
     }
     assert covered == {rule.name for rule in RULES}
 

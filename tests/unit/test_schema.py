@@ -14,7 +14,7 @@ import yaml
 from stackwright.core.components.table import COMMUNICATION, COMPONENTS, FIELDS
 from stackwright.core.config import schema
 from stackwright.core.config.expand import expand
-from stackwright.core.config.load import interpret
+from stackwright.core.config.load import Beside, interpret
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.row import OWN_FIELDS, Cell, Mpi, MpiFlavour
 
@@ -31,6 +31,9 @@ ROW = {
 }
 
 
+BESIDE = Beside(text=lambda name: "", folder=lambda name: (("start", b"#!/bin/sh\n"),))
+
+
 def editor_accepts(document: Any) -> bool:
     """Patterns are searched as ECMAScript does: there ``$`` is the end, not before a last newline."""
     return jsonschema.Draft202012Validator(json.loads(COMMITTED.read_text())).is_valid(document)
@@ -38,7 +41,7 @@ def editor_accepts(document: Any) -> bool:
 
 def loader_accepts(document: Any) -> bool:
     try:
-        expand(interpret(json.dumps(document), "m.json"))
+        expand(interpret(json.dumps(document), "m.json", beside=BESIDE))
     except MatrixError:
         return False
     return True
@@ -147,8 +150,11 @@ def fenced(kind: str) -> list[str]:
 
 
 def test_examples_of_the_documentation_are_right() -> None:
-    first, second, third = (expand(interpret(text, "docs/matrix.md")) for text in fenced("yaml"))
+    first, second, third, fourth = (
+        expand(interpret(text, "docs/matrix.md", beside=BESIDE)) for text in fenced("yaml")
+    )
     assert [len(cell.pip) for cell in third] == [2, 3, 0]
+    assert [(cell.apt, cell.files[0].place) for cell in fourth] == [(("git", "libsndfile1"), "/opt/ours")]
     text = (ROOT / "docs/matrix.md").read_text()
     (said,) = re.findall(r"^These are four rows: (.*)\.$", text, re.M)
     assert re.findall("`([^`]+)`", said) == [cell.id for cell in first]

@@ -177,7 +177,7 @@ def test_what_is_planted_in_a_sif_is_named_by_its_check_alone(change: Change, re
 
 def test_a_sif_of_a_definition_file_runs_the_same() -> None:
     facts = sif_facts(ROW)
-    facts["scripts"]["runscript"] = "\n".join(("#!/bin/sh", "", *configuration.RUNSCRIPT))
+    facts["scripts"]["runscript"] = "\n".join(("#!/bin/sh", "", *configuration.runscript(ROW)))
     facts["scripts"]["startscript"] = "\n".join(("#!/bin/sh", "# why", *configuration.STARTSCRIPT))
     app = "/scif/apps/torch"
     facts["system"]["environment"] |= {

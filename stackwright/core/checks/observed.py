@@ -11,6 +11,7 @@ from stackwright.core.checks.tables.declared import normal
 from stackwright.core.components.table import extensions, of
 from stackwright.core.model.labels import ALLOWED, PROVIDER
 from stackwright.core.model.row import Stack
+from stackwright.core.render.configuration import ENTRYPOINT
 
 Facts = Mapping[str, Any]
 
@@ -32,6 +33,7 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
         yield one.name, text(versions.get(one.package))
     for added in stack.pip:
         yield f"pip.{added.name}", text(versions.get(added.name))
+    yield from _own(stack, facts)
     yield from _libraries(stack, facts)
     yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
     yield "patches", _first(stack, facts, "compiled_by", "patches")
@@ -40,6 +42,22 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield "allowed", text(dig(labels, ALLOWED))
     yield "flavour", None if not packages else "devel" if dig(facts, "system", "nvcc") else "runtime"
     yield "gpu_arch", " ".join(_architectures(facts)) or None
+
+
+def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
+    """What the row adds besides Python packages, as far as an image names it."""
+    for package in stack.apt:
+        yield f"apt.{package.name}", text(dig(facts, "system", "distribution_packages", package.name))
+    for one in stack.env:
+        yield f"env.{one.name}", text(dig(facts, "system", "environment", one.name))
+    config = dig(facts, "image", "Config")
+    words = dig(config, "Entrypoint") if stack.entrypoint else None
+    yield "entrypoint", text(words[len(ENTRYPOINT) :]) if isinstance(words, list) else None
+    ports = dig(config, "ExposedPorts") if stack.ports else None
+    yield (
+        "ports",
+        " ".join(one for one in stack.ports if one in ports) if isinstance(ports, Mapping) else None,
+    )
 
 
 def dig(facts: Any, *path: str) -> Any:

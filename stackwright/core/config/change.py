@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+
 from stackwright.core.components.table import COMMUNICATION, MODULES
-from stackwright.core.model.row import Addition, Cell, Mpi
+from stackwright.core.model.row import Addition, Cell, Mpi, Variable
 
 FIELDS = (
     "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
     *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu", "pip",
+    "apt", "env", "files", "ports", "entrypoint",
 )  # fmt: skip
 
 
@@ -39,7 +42,8 @@ def shown(value: object) -> str:
 
 def written(value: object) -> str:
     if isinstance(value, tuple):
-        return (" " if isinstance(next(iter(value), None), Addition) else ",").join(map(str, value))
+        words = [shlex.quote(str(one)) if isinstance(one, Variable) else str(one) for one in value]
+        return (" " if isinstance(next(iter(value), None), Addition | Variable) else ",").join(words)
     if isinstance(value, Mpi):
         return f"{value.flavour}{value.version}"
     if isinstance(value, bool):

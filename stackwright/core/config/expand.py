@@ -106,7 +106,12 @@ def excluded(matrix: Matrix) -> dict[tuple[str, ...], set[tuple[Value, ...]]]:
     return table
 
 
-UNSET: dict[str, Value] = {"gpu_arch": (), "flavour": Flavour.RUNTIME, "test_on_gpu": False, "pip": ()}
+OWN = ("pip", "apt", "env", "files", "ports", "entrypoint")
+"""What a row adds of its own; each is a tuple."""
+
+UNSET: dict[str, Value] = {
+    "gpu_arch": (), "flavour": Flavour.RUNTIME, "test_on_gpu": False, **dict.fromkeys(OWN, ()),
+}  # fmt: skip
 """What Cell has where a row and the defaults say nothing, other than None."""
 
 
@@ -123,10 +128,14 @@ def text_of(value: Value) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value or "")
 
 
-def _digest(value: Any) -> str:
-    """Requirements as a part of an id: their characters are not those of an id."""
-    text = " ".join(map(str, value))
-    return f"pip{hashlib.sha256(text.encode()).hexdigest()[:8]}" if value else "pipnone"
+def _digest(name: str) -> Callable[[Any], str]:
+    """Return what a row adds as a part of an id: its characters are not those of an id."""
+
+    def part(value: Any) -> str:
+        text = " ".join(map(str, value))
+        return name + (hashlib.sha256(text.encode()).hexdigest()[:8] if value else "none")
+
+    return part
 
 
 def _prefixed(prefix: str) -> Callable[[Any], str]:
@@ -147,7 +156,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),
     "flavour": _prefixed(""),
     "test_on_gpu": lambda asked: "gputest" if asked else "nogputest",
-    "pip": _digest,
+    **{name: _digest(name) for name in OWN},
 }
 """How each axis shows in an id. The order is that of this table, not of the file: moving an axis in the
 file renames no row. Every axis shows, one with a single value too: a second value renames no row either."""

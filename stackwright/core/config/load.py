@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from stackwright.core.config import additions, schema, unsupported
+from stackwright.core.config import additions, own, schema, unsupported
 from stackwright.core.config.messages import HOW, HOW_MANY, explain
 from stackwright.core.config.yaml_tree import LOADER, Mapping, Node, Sequence, at, parse, short, wrong
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Axis, Exclusion, Fields, Mark, Matrix, Pattern, Publish, Row, Value
-from stackwright.core.model.row import Mpi
+from stackwright.core.model.row import Folder, Mpi
 
 MAX_BYTES = 2**20
 """Of the file. A row of every field is about 400 bytes."""
@@ -29,22 +31,28 @@ START = Mark(line=1, column=1)
 
 def load(path: Path) -> Matrix:
     """Raises MatrixError, with file, line and column, for everything that is wrong with the file."""
-    return interpret(read_text(path), str(path), read=lambda name: _read_from_folder(path, name))
+    beside = Beside(
+        text=lambda name: _read_from_folder(path, name), folder=partial(own.read_folder, path.parent)
+    )
+    return interpret(read_text(path), str(path), beside=beside)
 
 
-def interpret(
-    text: str, path: str, loader: type[Any] = LOADER, read: Callable[[str], str] | None = None
-) -> Matrix:
-    """Return the matrix that ``text`` describes. ``path`` is only for messages.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What lies next to the matrix, by its name: the text of a file, and the files of a folder."""
 
-    ``read`` returns the text of a file of requirements, by its name.
-    """
+    text: Callable[[str], str]
+    folder: Callable[[str], tuple[tuple[str, bytes], ...]]
+
+
+def interpret(text: str, path: str, loader: type[Any] = LOADER, beside: Beside | None = None) -> Matrix:
+    """Return the matrix that ``text`` describes. ``path`` is only for messages."""
     root = parse(text, path, loader)
     try:
         checked = ADAPTER.validate_python(plain(root))
     except ValidationError as error:
         raise explain(error, root, path) from None
-    matrix = _matrix(checked, root, path, _Values(read))
+    matrix = _matrix(checked, root, path, _Values(beside))
     _refuse_double(matrix)
     _refuse_incomplete(matrix)
     return matrix
@@ -135,15 +143,21 @@ def plain(node: Node) -> Any:
 class _Values:
     """Makes the values of fields, and reads the files that they name."""
 
-    def __init__(self, read: Callable[[str], str] | None) -> None:
-        self.read = read
+    def __init__(self, beside: Beside | None) -> None:
+        self._beside = beside
+        self._makers: dict[str, Callable[[Any], Value]] = {
+            "pip": self._pip,
+            "env": lambda checked: own.variables(checked.items()),
+            "files": self._folders,
+            "ports": own.ports,
+        }
 
     def fields(self, checked: Any) -> Fields:
         return tuple((name, self.of(name, value)) for name, value in checked.items() if name != "id")
 
     def of(self, name: str, checked: Any) -> Value:
-        if name == "pip":
-            return self._pip(checked)
+        if name in self._makers:
+            return self._makers[name](checked)
         value: Value = Mpi.of(**checked) if isinstance(checked, dict) else checked
         return value
 
@@ -155,16 +169,32 @@ class _Values:
         )
 
     def _file(self, name: str) -> Value:
-        if self.read is None:
+        if self._beside is None:
             raise MatrixError("a file of requirements needs a matrix in a folder", place=name)
         found = []
-        for number, line in additions.lines(self.read(name)):
+        for number, line in additions.lines(self._beside.text(name)):
             if additions.normal(line) is None:
                 raise _not_a_requirement(name, number, line)
             found.append((line, ()))
         if len(found) > additions.MOST:
             raise wrong(name, START, f"more than {additions.MOST} requirements", HOW_MANY["pip"])
         return additions.together(found)
+
+    def _folders(self, checked: Any) -> Value:
+        if checked and self._beside is None:
+            raise MatrixError(
+                "a folder that is copied in needs a matrix in a folder", place=checked[0]["from"]
+            )
+        found = tuple(
+            Folder(source=one["from"], place=one["to"], files=self._beside.folder(one["from"]))
+            for one in checked
+            if self._beside
+        )
+        if path := own.twice(found):
+            raise MatrixError(
+                f"two folders of 'files' have {path}", place=found[-1].source, hint="rename one"
+            )
+        return found
 
 
 def _not_a_requirement(name: str, number: int, line: str) -> MatrixError:

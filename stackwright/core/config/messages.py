@@ -10,7 +10,7 @@ from typing import get_args, get_type_hints
 from pydantic import ValidationError
 
 from stackwright.core.components.table import MODULES
-from stackwright.core.config import additions, schema, unsupported
+from stackwright.core.config import additions, own, schema, unsupported
 from stackwright.core.config.yaml_tree import Mapping, Node, Scalar, at, short, wrong
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Mark
@@ -21,6 +21,7 @@ CLOSED = {
     "mpi": tuple(get_type_hints(schema.MpiFields)),
     "publish": tuple(get_type_hints(schema.PublishFields)),
     "pip": ("name", *schema.OF_PIP.keys() - {"pip"}),
+    "files": ("from", "to"),
 }
 """Mappings with keys of their own."""
 
@@ -39,6 +40,7 @@ NOTATIONS = {
     "pip": schema.OF_PIP["pip"],
     **{f"pip.{name}": found for name, found in schema.OF_PIP.items()},
     "pip.name": schema.OF_PIP["pip"],
+    **schema.OF_IMAGE,
 }
 
 FIRST = MODULES[0].name
@@ -54,6 +56,11 @@ HOW = {
     "gpu_arch": '["8.0", "9.0"]',
     "test_on_gpu": "true",
     "pip": '["transformers>=4.45", einops]',
+    "apt": "[git]",
+    "env": "{HF_HOME: /data/cache}",
+    "files": "[{from: ours, to: /opt/ours}]",
+    "ports": '["8888"]',
+    "entrypoint": "[/opt/ours/start]",
     "publish": '{moving: ["{row}"]}',
     "require": "[static, link, built, collective]",
     "tags": '["{row}-{date}"]',
@@ -70,8 +77,12 @@ EXPECTED = {
 }
 """What was asked for, by pydantic's type of problem."""
 
-MOST = {"select": schema.MAX_PATTERNS, "pip": additions.MOST}
-HOW_MANY = {"select": "one glob takes many rows: '*cuda12*'", "pip": "name what brings the others along"}
+MOST = {"select": schema.MAX_PATTERNS, "pip": additions.MOST, **dict.fromkeys(schema.OF_ROWS_IMAGE, own.MOST)}
+HOW_MANY = {
+    "select": "one glob takes many rows: '*cuda12*'",
+    **dict.fromkeys(("pip", "apt"), "name what brings the others along"),
+    **dict.fromkeys(("env", "files", "ports", "entrypoint"), "put them into a script that is copied in"),
+}
 """Of lists that have a limit."""
 
 Loc = tuple[int | str, ...]
@@ -113,22 +124,46 @@ def place(kind: str, loc: Loc, root: Node) -> Mark:
 
 def _words(kind: str, loc: Loc, node: Node) -> tuple[str, str]:
     keys = [step for step in loc if isinstance(step, str)]
-    key = ".".join(keys[-2:]) if keys[-2:-1] in (["mpi"], ["pip"]) else keys[-1] if keys else ""
+    key = ".".join(keys[-2:]) if keys[-2:-1] in (["mpi"], ["pip"], ["files"]) else keys[-1] if keys else ""
+    if "env" in keys[:-1] or kind == "credential":
+        return _of_variable(kind, keys, node)
     if kind == "extra_forbidden":
         return _unknown_key(keys[-1], keys[:-1])
+    if isinstance(node, Scalar) and node.kind == "string" and kind in {"notation", "literal_error"}:
+        return _wrong_value(key, node.text)
+    return _of_list(kind, key, loc, node)
+
+
+def _of_list(kind: str, key: str, loc: Loc, node: Node) -> tuple[str, str]:
     if kind == "missing":
-        return f"{key!r} is missing here", f"add {keys[-1]}: {HOW[key]}"
+        return f"{key!r} is missing here", f"add {key.rpartition('.')[2]}: {HOW[key]}"
     if kind == "too_short":
         return f"{key!r} is an empty list", f"give at least one value, or leave {key!r} out"
     if kind == "too_long":
         return f"{key!r} has more than {MOST[key]} entries", HOW_MANY[key]
-    if isinstance(node, Scalar) and node.kind == "string" and kind in {"notation", "literal_error"}:
-        return _wrong_value(key, node.text)
     return _wrong_type(kind, key, loc, node)
 
 
+def _of_variable(kind: str, keys: list[str], node: Node) -> tuple[str, str]:
+    """Return what is wrong with a variable. Its value may be a secret, and is not shown."""
+    if kind == "credential" and isinstance(node, Mapping):
+        texts = {name: one.text for name, (_, one) in node.entries.items() if isinstance(one, Scalar)}
+        cause = f"'env': the value of {own.telling(texts.items())} has the shape of a credential"
+        return cause, "everyone who has the image could read it: give it to the job, and not to the image"
+    name = keys[-1]
+    if not schema.VARIABLE.accepts(name):
+        return f"{short(name)} is not the name of a variable", f"write env: {HOW['env']}"
+    if kind == "string_type":
+        seen = f"of the kind {node.kind}" if isinstance(node, Scalar) else _seen(node)
+        return f"the value of {name} must be a string, and is {seen}", "write it in quotes"
+    return f"the value of {name} has a character that is not written into an image, or is too long", (
+        "letters, digits, blanks and %+,-./:=@_ are; a script that is copied in can set others"
+    )
+
+
 def _wrong_value(key: str, text: str) -> tuple[str, str]:
-    entry = None if key in ("pip.import", "pip.requirements") else unsupported.value(key.split(".")[0], text)
+    field = key if key in schema.OF_IMAGE else key.split(".")[0]
+    entry = None if key in ("pip.import", "pip.requirements") else unsupported.value(field, text)
     if entry:
         return f"{short(text)} is not supported for {key!r}: {entry.why}", entry.instead
     return f"{short(text)} is not a value for {key!r}", _right_value(key, text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 from annotated_types import MaxLen, MinLen
 from packaging.version import InvalidVersion, Version
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Discriminator,
     FailFast,
@@ -27,7 +28,7 @@ from typing_extensions import TypedDict
 
 from stackwright.core.components.component import Component
 from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES
-from stackwright.core.config import additions
+from stackwright.core.config import additions, own
 
 NUMBER = "(0|[1-9][0-9]{0,8})"
 """No leading zero: 3.013 and 3.13 would be one version under two names."""
@@ -110,6 +111,17 @@ OF_PIP = {
 }
 """Strings of ``pip``: a requirement, a module, and a file in the folder of the matrix."""
 
+OF_IMAGE = {
+    "apt": Notation(own.PACKAGE, "git"),
+    "env": Notation(own.VALUE, "/data/cache"),
+    "files.from": Notation(additions.FILE, "ours"),
+    "files.to": Notation(own.PLACE, "/opt/ours"),
+    "ports": Notation(own.PORT, "8888"),
+    "entrypoint": Notation(own.WORD, "/opt/ours/start"),
+}
+"""Strings of what a row adds to its image besides Python packages."""
+VARIABLE = Notation(own.VARIABLE, "HF_HOME")
+
 T = TypeVar("T")
 Axis = Annotated[tuple[T, ...], MinLen(1), FailFast()]
 
@@ -179,8 +191,8 @@ class RequirementsFile(TypedDict):
     requirements: Annotated[str, OF_PIP["requirements"]]
 
 
-KINDS = ("[list]", "[file]", "[text]", "[item]")
-"""Of the values of ``pip`` and of its entries, as pydantic puts them into the place of a problem."""
+KINDS = ("[list]", "[file]", "[text]", "[item]", "[key]")
+"""Of the values of ``pip``, of its entries and of keys, as pydantic puts them into the place of a problem."""
 
 
 def _tag(mapping: str, other: str) -> Discriminator:
@@ -197,6 +209,45 @@ Pip = Annotated[
     _tag("[file]", "[list]"),
     Field(description="Requirements of the row's own, resolved together with the frameworks."),
 ]
+
+
+CopiedFolder: Any = _mapping(
+    "CopiedFolder",
+    {
+        "from": Required[Annotated[str, OF_IMAGE["files.from"]]],
+        "to": Required[Annotated[str, OF_IMAGE["files.to"]]],
+    },
+    "A folder next to the matrix, and where its files are in the image.",
+)
+
+
+def _without_credentials(env: dict[str, str]) -> dict[str, str]:
+    if own.telling(env.items()):
+        raise PydanticCustomError("credential", "a credential")
+    return env
+
+
+def _listed(kind: Any, description: str) -> Any:
+    return Annotated[tuple[kind, ...], MaxLen(own.MOST), Field(description=description)]
+
+
+OF_ROWS_IMAGE: dict[str, Any] = {
+    "apt": _listed(Annotated[str, OF_IMAGE["apt"]], "Packages of the distribution, in a layer of their own."),
+    "env": Annotated[
+        dict[Annotated[str, VARIABLE], Annotated[str, OF_IMAGE["env"]]],
+        MaxLen(own.MOST),
+        AfterValidator(_without_credentials),
+        Field(
+            description="Variables that the image sets.", json_schema_extra={"additionalProperties": False}
+        ),
+    ],
+    "files": _listed(CopiedFolder, "Folders next to the matrix that are copied in."),
+    "ports": _listed(Annotated[str, OF_IMAGE["ports"]], "Ports that a program in it listens on."),
+    "entrypoint": _listed(
+        Annotated[str, OF_IMAGE["entrypoint"]], "A program and its words, which start each command."
+    ),
+}
+"""What a row adds to its image besides Python packages."""
 
 
 def _component(component: Component) -> Any:
@@ -218,6 +269,7 @@ OF_ROW: dict[str, Any] = {
     "flavour": Flavour,
     "test_on_gpu": TestOnGpu,
     "pip": Pip,
+    **OF_ROWS_IMAGE,
 }
 """The type of each field of a row."""
 

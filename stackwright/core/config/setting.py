@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from stackwright.core.config import additions, unsupported
+from stackwright.core.config import additions, own, unsupported
 from stackwright.core.config.messages import near as suggestion
-from stackwright.core.config.schema import OF_PIP, RowFields
+from stackwright.core.config.schema import OF_IMAGE, OF_PIP, RowFields
 from stackwright.core.errors import UsageError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell, Mpi
@@ -77,8 +78,8 @@ def _value(name: str, text: str, os: str) -> Any:
     entry = unsupported.value(name, text)
     if entry:
         raise UsageError(f"--set {name}={text} is not supported: {entry.why}", hint=entry.instead)
-    if name == "pip":
-        return _pip(text)
+    if name in READERS:
+        return READERS[name](text)
     plain: Any = text or None
     if name == "gpu_arch":
         plain = tuple(text.split(","))
@@ -108,6 +109,48 @@ def _pip(text: str) -> Any:
             hint = 'write it as in --set pip="einops pyyaml>=6:yaml"'
             raise UsageError(f"--set pip: {head!r} is no requirement", hint=hint)
     return additions.together(words)
+
+
+def _listed(name: str) -> Callable[[str], Any]:
+    """Return what reads a list with commas in it."""
+
+    def read(text: str) -> Any:
+        plain = tuple(text.split(",")) if text else ()
+        try:
+            checked: Any = ROW.validate_python({name: plain})
+        except ValidationError:
+            hint = f"write it as in --set {name}={OF_IMAGE[name].example}"
+            raise UsageError(f"--set {name}={text}: not written so", hint=hint) from None
+        return own.ports(checked[name]) if name == "ports" else checked[name]
+
+    return read
+
+
+def _env(text: str) -> Any:
+    """Read NAME=VALUE with spaces between them; a value with a space is in quotes. No value is shown."""
+    try:
+        pairs = dict(word.partition("=")[::2] for word in shlex.split(text))
+        checked: Any = ROW.validate_python({"env": pairs})
+    except (ValueError, ValidationError):
+        raise UsageError(
+            "--set env: not written so", hint="write it as in --set env='HF_HOME=/data'"
+        ) from None
+    return own.variables(checked["env"].items())
+
+
+def _files(text: str) -> Any:
+    if text:
+        raise UsageError("--set files: a folder is copied in by the matrix alone", hint="--set files=")
+    return ()
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "pip": _pip,
+    "env": _env,
+    "files": _files,
+    **{name: _listed(name) for name in ("apt", "ports", "entrypoint")},
+}
+"""Fields that are lists or mappings."""
 
 
 def _mpi(text: str) -> tuple[str, str]:

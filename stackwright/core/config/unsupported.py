@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from stackwright.core.components.table import COMMUNICATION, FRAMEWORKS
+from stackwright.core.config.own import PLACES
 from stackwright.core.model.target import AMD64, CUDA
 
 NAMES = tuple(framework.name for framework in FRAMEWORKS)
@@ -87,6 +88,12 @@ ENTRIES = (
            "wheels of the package index", "write the name and the version, as in einops==0.8.1"),
     _entry("pip", r"[.~/].*|.*[/\\].*|.*\.(whl|zip|tar(\.\w+)?)", "a file is on one machine, and a lock "
            "takes wheels of the package index", "write the name and the version, as in einops==0.8.1"),
+    _entry("files.to", r"/opt/(stack|cuda)(/.*)?", "each file there is proven to be a wheel's or a step's",
+           "write another folder, as in /opt/ours"),
+    _entry("files.to", r"/.*", "what is there belongs to the distribution's packages",
+           f"write a folder below {', '.join(PLACES)}"),
+    _entry("apt", r".*[=/].*", "the lock decides on the version, and the site on the mirror",
+           "write the name of the package, as in git"),
     _entry("gcc", r"(clang|llvm|icc|icx|nvhpc|nvc\+\+)-?[0-9.]*",
            f"{LAYER} is compiled with gcc, as the wheels were", 'write it as in "13"'),
 )  # fmt: skip

@@ -72,6 +72,10 @@ def _judged(entry: Entry, books: Books) -> tuple[str, Problem | None]:
 
 
 def _missing(books: Books) -> Iterator[Problem]:
+    for path in books.row.files.keys() - books.tree.entries.keys():
+        yield Problem(
+            kind="declared", path=path, what="is missing, which a step puts there", owner="declared"
+        )
     there, left_out = books.tree.entries, (*REMOVED, *books.distribution.left_out)
     for path, owned in books.distribution.owned.items():
         if path not in there and not debian.is_left_out(path, left_out):

@@ -12,6 +12,9 @@ from stackwright.core.ledger.debian import leads_to
 from stackwright.core.ledger.declared import DANGLING, Expected
 from stackwright.core.ledger.entry import Entry, Kind
 
+DOCUMENTS, LICENSES = "/usr/share/doc/", "/usr/share/common-licenses/"
+"""Of base-files, on which every package may rely without naming it (Debian's policy manual, 12.5)."""
+
 CHECKED_HASH = 3
 """Flags of byte code that Python compares with its source whenever it is loaded (PEP 552)."""
 
@@ -56,7 +59,7 @@ def _package_link(entry: Entry, packages: tuple[str, ...], books: Books) -> Prob
     if owned is not None and target in books.tree.entries:
         needed = {name for package in packages for name in _needed(package, books)}
         near = {*packages, *needed, *(name for package in needed for name in _needed(package, books))}
-        right = not near.isdisjoint(owned.packages)
+        right = not near.isdisjoint(owned.packages) or _of_licence(entry, target)
     elif (there := books.tree.entries.get(target)) is not None:
         right = target in books.links or expected(there, books) is not None
         right = right and not (there.kind is Kind.DEVICE and not _dangles(entry))
@@ -64,6 +67,10 @@ def _package_link(entry: Entry, packages: tuple[str, ...], books: Books) -> Prob
         right = _dangles(entry)
     who = " and ".join(packages[:3])
     return None if right else problem("links", entry, f"of {who} leads to {entry.target}")
+
+
+def _of_licence(entry: Entry, target: str) -> bool:
+    return entry.path.startswith(DOCUMENTS) and target.startswith(LICENSES)
 
 
 def _dangles(entry: Entry) -> bool:

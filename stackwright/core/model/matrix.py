@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stackwright.core.model.row import Addition, Mpi
+from stackwright.core.model.row import Addition, Folder, Mpi, Variable
 
-Value = str | bool | None | tuple[str, ...] | tuple[Addition, ...] | Mpi
+Value = (
+    str
+    | bool
+    | None
+    | tuple[str, ...]
+    | tuple[Addition, ...]
+    | tuple[Variable, ...]
+    | tuple[Folder, ...]
+    | Mpi
+)
 """Of one field. None was written as ``null`` and means the same as leaving the field out."""
 
 Fields = tuple[tuple[str, Value], ...]

@@ -6,7 +6,8 @@ GPU architectures are compute capabilities ("8.0").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -107,6 +108,40 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable of the image's environment that the row sets."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A folder next to the matrix that is copied in; ``files`` are paths below ``place``, and content."""
+
+    source: str
+    place: str
+    files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+
+    def placed(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each path in the image, with its content."""
+        for path, content in self.files:
+            yield f"{self.place}/{path}", content
+
+    @property
+    def sha256(self) -> str:
+        """Return a digest of all names and all content."""
+        lines = (f"{hashlib.sha256(content).hexdigest()}  {path}\n" for path, content in self.files)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.place}@{self.sha256[:12]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One row of the matrix as a person wrote it. None means: what the lock finds.
 
@@ -128,6 +163,11 @@ class Cell:
     flavour: Flavour = Flavour.RUNTIME
     test_on_gpu: bool = False
     pip: tuple[Addition, ...] = ()
+    apt: tuple[str, ...] = ()
+    env: tuple[Variable, ...] = ()
+    files: tuple[Folder, ...] = ()
+    ports: tuple[str, ...] = ()
+    entrypoint: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
 
@@ -230,7 +270,7 @@ class Stack:
     frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
     ``frameworks`` maps a module to its version, ``communication`` a layer that moves gradients between ranks,
     in the order of the table of components. ``allowed`` are the rules that would refuse the row and were
-    allowed. ``pip`` are the distributions that the row adds by name.
+    allowed. ``pip`` are the distributions that the row adds by name, ``apt`` the distribution's packages.
     """
 
     id: str
@@ -254,6 +294,11 @@ class Stack:
     lock: Lock
     allowed: tuple[str, ...] = ()
     pip: tuple[Added, ...] = ()
+    apt: tuple[Package, ...] = ()
+    env: tuple[Variable, ...] = ()
+    files: tuple[Folder, ...] = ()
+    ports: tuple[str, ...] = ()
+    entrypoint: tuple[str, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -31,23 +31,26 @@ OF_BASE: Mapping[str, tuple[str, ...]] = {
 }
 """Labels that a provider's base brings, and that say nothing of the row (Ubuntu's image on Docker Hub)."""
 
-RUNSCRIPT = (
-    'if [ "$#" -eq 0 ]; then set -- /bin/bash; fi',
-    f'exec {INIT} -s -g -- "$@"',
-)
 STARTSCRIPT = (f'exec {SSH_SERVER} "$@"',)
 """Lines of a definition file; comments are left out."""
 
 
 def environment(stack: Stack) -> dict[str, str]:
     """Return every variable that the image sets."""
-    return {"LANG": "C.UTF-8", **_last_step(stack)}
+    return {"LANG": "C.UTF-8", **_last_step(stack), **_own(stack)}
 
 
 def history(stack: Stack) -> tuple[str, ...]:
     """Return the instructions ENV as an image's history has them, each with all that it sets."""
-    last = " ".join(f"{name}={value}" for name, value in _last_step(stack).items())
-    return ("ENV LANG=C.UTF-8", f"ENV {last}")
+    last, own = (
+        " ".join(f"{name}={value}" for name, value in step.items())
+        for step in (_last_step(stack), _own(stack))
+    )
+    return ("ENV LANG=C.UTF-8", f"ENV {last}", *((f"ENV {own}",) if own else ()))
+
+
+def _own(stack: Stack) -> dict[str, str]:
+    return {one.name: one.value for one in stack.env}
 
 
 def _last_step(stack: Stack) -> dict[str, str]:
@@ -72,13 +75,26 @@ def require_cuda(cuda: str) -> str:
     return f"cuda>={major}.0,driver>={dict(distributions.DRIVER_FLOOR)[major]}"
 
 
+def entrypoint(stack: Stack) -> tuple[str, ...]:
+    """Return the words that start the command: the init, and what the row puts between both."""
+    return (*ENTRYPOINT, *stack.entrypoint)
+
+
+def runscript(stack: Stack) -> tuple[str, ...]:
+    """Return the lines of a definition file's runscript; comments are left out."""
+    own = "".join(f"{word} " for word in stack.entrypoint)
+    return ('if [ "$#" -eq 0 ]; then set -- /bin/bash; fi', f'exec {INIT} -s -g -- {own}"$@"')
+
+
 def settings(stack: Stack) -> dict[str, Any]:
     """Return what Docker's description of the image has under Config, but for the labels."""
+    ports: dict[str, dict[str, Any]] = {one: {} for one in stack.ports}
     return {
         "Env": [f"{name}={value}" for name, value in environment(stack).items()],
-        "Entrypoint": list(ENTRYPOINT),
+        "Entrypoint": list(entrypoint(stack)),
         "Cmd": list(COMMAND),
         "User": USER,
         "WorkingDir": FOLDER,
         "Shell": list(SHELL),
+        **({"ExposedPorts": ports} if ports else {}),
     }

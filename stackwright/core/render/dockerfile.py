@@ -24,11 +24,15 @@ from stackwright.core.model.labels import (
 )
 from stackwright.core.model.row import Mpi, MpiFlavour, Recipe, Stack
 from stackwright.core.model.target import AMD64
-from stackwright.core.render.configuration import require_cuda
+from stackwright.core.render.configuration import entrypoint, require_cuda, runscript
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.lockfile import added_pins, pins, toolchain_pins
 
+COPIED = "files"
+"""Below it, in the context, lies what the row copies in, at its place in the image."""
+PROGRAMS = (b"#!", b"\x7fELF")
+"""What the files begin with that can be started."""
 BAKE_FILE = "docker-bake.json"
 
 SSH_AND_INIT = ("openssh-client", "openssh-server", "tini")
@@ -38,7 +42,6 @@ MPI_DEVELOPMENT = {MpiFlavour.OPENMPI: "libopenmpi-dev", MpiFlavour.MPICH: "libm
 def declared(stack: Stack) -> dict[str, Any]:
     """Return the row as it is written into the image, in JSON types: what must be found inside."""
     allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
-    added = {"pip": {one.name: one.version for one in stack.pip}} if stack.pip else {}
     return {
         "id": stack.id,
         "provider": stack.provider,
@@ -57,7 +60,19 @@ def declared(stack: Stack) -> dict[str, Any]:
         "patches": list(stack.patches),
         "lock": stack.lock.sha256,
         **allowed,
-        **added,
+        **{name: value for name, value in _own(stack).items() if value},
+    }
+
+
+def _own(stack: Stack) -> dict[str, Any]:
+    """Return what the row adds; what it does not add is not in the image's row either."""
+    return {
+        "pip": {one.name: one.version for one in stack.pip},
+        "apt": {one.name: one.version for one in stack.apt},
+        "env": {one.name: one.value for one in stack.env},
+        "files": {one.place: one.sha256 for one in stack.files},
+        "ports": list(stack.ports),
+        "entrypoint": list(stack.entrypoint),
     }
 
 
@@ -85,7 +100,7 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
         files["additions.txt"] = added_pins(stack.lock).encode()
     for build in builds(stack):
         files |= build.context(stack, sources)
-    return files
+    return files | {f"{COPIED}{path}": content for one in stack.files for path, content in one.placed()}
 
 
 def _row_json(stack: Stack) -> str:
@@ -133,7 +148,7 @@ def write(recipe: Recipe, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        path.chmod(0o755 if content.startswith(b"#!") else 0o644)
+        path.chmod(0o755 if content.startswith(PROGRAMS) else 0o644)
 
 
 def _key(files: tuple[tuple[str, bytes], ...]) -> str:
@@ -197,6 +212,9 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
         "added": stack.lock.added,
+        "own_packages": tuple(f"{one.name}={one.version}" for one in stack.apt),
+        "entrypoint": entrypoint(stack),
+        "runscript": runscript(stack),
         "labels": labels(stack),
         "matrix": sources.matrix,
         "epoch": EPOCH,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from stackwright.core.model.row import Recipe
+from stackwright.core.render.dockerfile import COPIED
 from stackwright.core.render.instructions import logical_lines
 
 LAYERED = ("RUN ", "COPY ", "ADD ")
@@ -22,8 +24,10 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
 
     ``communication`` are the names of the layers that the last stage installs.
     """
-    own = ("pip",) if ADDITIONS in dict(recipe.files) else ()
-    shipped = ("runtime packages", "frameworks", *communication, *own, "row")
+    files = dict(recipe.files)
+    apt = ("apt",) if "apt" in json.loads(files.get("row.json", b"{}")) else ()
+    own = (*(("pip",) if ADDITIONS in files else ()), *(("files",) if _copies(files) else ()))
+    shipped = ("runtime packages", *apt, "frameworks", *communication, *own, "row")
     purposes = {"base": ("python",), SHIPPED: shipped}
     bases: dict[str, str] = {}
     counts: dict[str, int] = {}
@@ -36,6 +40,10 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
             counts[stage] += 1
     chain = reversed(tuple(_below(SHIPPED, bases)))
     return tuple(word for name in chain for word in _words(name, counts[name], purposes.get(name, ())))
+
+
+def _copies(files: Iterable[str]) -> bool:
+    return any(name.startswith(f"{COPIED}/") for name in files)
 
 
 def _below(stage: str, bases: Mapping[str, str]) -> Iterator[str]:

@@ -116,7 +116,7 @@ def request(cell: Cell) -> str:
 
 
 def distribution_packages(cell: Cell) -> tuple[str, ...]:
-    """Return the distribution's packages whose versions are values of the row."""
+    """Return the distribution's packages whose versions are values of the row, and those that it adds."""
     compiler = gcc_of(cell)
     mpi = cell.mpi.flavour.package
     names = ["libc6", mpi, f"python{cell.python}"]
@@ -124,7 +124,7 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
         names.append(f"gcc-{distributions.gcc_release(compiler)}")
     if cuda_of(cell) and not nvcc_in_wheels(cell):
         names.append(PROVIDERS[cell.provider].nvcc)
-    return tuple(sorted(names))
+    return tuple(sorted({*names, *cell.apt}))
 
 
 def question(cell: Cell, wanted: tuple[str, ...]) -> tuple[object, ...]:

@@ -135,6 +135,11 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         lock=lock,
         allowed=tuple(notice.rule for notice in notices(cell, lock) if notice.said == Ruling.ALLOWED),
         pip=_added(cell, lock),
+        apt=tuple(package for package in lock.base.packages if package.name in cell.apt),
+        env=cell.env,
+        files=cell.files,
+        ports=cell.ports,
+        entrypoint=cell.entrypoint,
     )
 
 

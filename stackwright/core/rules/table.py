@@ -12,7 +12,7 @@ from stackwright.core.components.component import Place
 from stackwright.core.components.shared import headers, libraries
 from stackwright.core.components.table import COMPONENTS, rules
 from stackwright.core.model.row import Cell
-from stackwright.core.rules import additions, bases, compilers
+from stackwright.core.rules import additions, bases, compilers, own
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import CellRule, Clash, Ruling, weigh
@@ -22,6 +22,7 @@ OF_RELEASE = rules(Place.RELEASE, libraries.RULES)
 
 CELL_RULES: tuple[CellRule, ...] = (
     *additions.RULES,
+    *own.RULES,
     *rules(Place.INDEX),
     *compilers.RULES,
     *headers.RULES,

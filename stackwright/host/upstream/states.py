@@ -38,6 +38,9 @@ def _of_tables(ubuntu: distributions.Distribution, names: tuple[str, ...]) -> Ba
     versions = {"libc6": ubuntu.glibc, "openmpi-bin": ubuntu.openmpi, "mpich": ubuntu.mpich}
     versions |= {f"gcc-{gcc}": gcc for gcc in ubuntu.gcc}
     versions |= {f"python{python}": python for python in (ubuntu.python, *ubuntu.pythons)}
+    if unknown := [name for name in names if name not in versions]:
+        hint = "set STACKWRIGHT_UBUNTU_MIRROR, or mirrors.ubuntu in site.yaml"
+        raise LockError(f"no mirror is known that has a version of {', '.join(unknown)}", hint=hint)
     return Base(
         os=ubuntu.id,
         suite=ubuntu.suite,

@@ -26,9 +26,11 @@ SSHD = ("image/sshd-as-user", "/usr/local/bin/sshd-as-user")
 
 
 def row_of(planned: Planned, world: str) -> Row:
-    content = dict(planned.recipe.files)[SSHD[0]]
     gcc = distributions.gcc_release(planned.stack.gcc)
-    return Row(gcc=gcc, world=World(world), files={SSHD[1]: hashlib.sha256(content).hexdigest()})
+    copied = (pair for folder in planned.stack.files for pair in folder.placed())
+    put = ((SSHD[1], dict(planned.recipe.files)[SSHD[0]]), *copied)
+    files = {path: hashlib.sha256(content).hexdigest() for path, content in put}
+    return Row(gcc=gcc, world=World(world), files=files)
 
 
 def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:

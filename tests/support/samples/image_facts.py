@@ -55,6 +55,7 @@ def stack() -> Stack:
             row="cuda12-torch", request="", base=base, packages=locked, added=added, text="", sha256="0" * 64
         ),
         pip=tuple(Added(name=one.name, version=one.version) for one in added),
+        apt=(Package(name="git", version="1:2.47.3-0+deb13u1"),),
     )  # fmt: skip
 
 
@@ -82,6 +83,7 @@ def ledger() -> dict[str, Any]:
 
 
 def system(row: Stack) -> dict[str, Any]:
+    packages = {one.name: one.version for one in (*row.base.packages, *row.apt)}
     programs = dict.fromkeys(("gcc", "g++", "mpirun", "sshd", "ssh", "tini"), "/usr/bin/program")
     return {
         "os": {"ID": "debian", "VERSION_ID": "13", "VERSION_CODENAME": "trixie", "debian_version": "13.7"},
@@ -89,8 +91,9 @@ def system(row: Stack) -> dict[str, Any]:
         "user": {"uid": 1000, "gid": 1000, "name": "train", "home": "/home/train"},
         "python": {"version": "3.13.5"}, "gcc": "13.3.0", "g++": "13.3.0", "nvcc": None, "headers": True,
         "mpirun": "mpirun (Open MPI) 5.0.7\n", "programs": programs, "row": json.dumps(declared(row)),
+        "entrypoint": (*row.entrypoint, None)[0],
         "environment": configuration.environment(row) | {"HOME": "/home/train"},
-        "distribution_packages": {"gcc-13": "13.3.0-16", "python3.13": "3.13.5-2", "bash": "5.2-1"},
+        "distribution_packages": {**packages, "bash": "5.2-1"},
         "python_packages": {**PACKAGES, "horovod": "0.28.1", "pip": "25.1.1"},
         "driver_library": {"reachable": [], "driver": False},
         "fabric": {
@@ -134,10 +137,10 @@ def fabric() -> dict[str, Any]:
 
 
 def additions() -> dict[str, Any]:
-    imported = {"einops": {"error": None, "file": f"{SITE}/einops/__init__.py"}}
+    module: dict[str, Any] = {"error": None, "file": f"{SITE}/einops/__init__.py", "replaces": []}
     return {
-        "distributions": {"einops": {"error": None, "version": "0.8.2", "modules": imported}},
-        "libraries": {}, "replaced": {},
+        "distributions": {"einops": {"error": None, "version": "0.8.2", "modules": {"einops": module}}},
+        "libraries": {}, "replaced": {}, "hidden": {}, "startup": {},
         "check": {"code": 0, "lines": ["No broken requirements found."], "said": ""},
     }  # fmt: skip
 

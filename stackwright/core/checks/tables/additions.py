@@ -1,4 +1,4 @@
-"""Checks of what a row adds by pip: it imports, it goes together, and it finds its libraries."""
+"""Checks of what a row adds: it is there, it imports, it goes together, and it finds its libraries."""
 
 from __future__ import annotations
 
@@ -72,12 +72,46 @@ def replaced(stack: Stack, facts: Facts) -> Finding:
     )
 
 
+def hides(stack: Stack, facts: Facts) -> Finding:
+    """Nothing has another content then, so that neither the ledger nor a hash says anything."""
+    found = dict(take(facts, "additions", "hidden"))
+    problems = [
+        f"{path} of {one['of']} is found before {one['hides']}" for path, one in sorted(found.items())
+    ]
+    problems += [
+        f"importing {module} of {one.name} replaces {listed(imported['replaces'])}"
+        for one in stack.pip
+        for module, imported in dict(
+            take(facts, "additions", "distributions").get(one.name, {}).get("modules", {})
+        ).items()
+        if imported.get("replaces")
+    ]
+    return finding(problems, "no module and no program")
+
+
+def startup(stack: Stack, facts: Facts) -> Finding:
+    found = dict(take(facts, "additions", "startup"))
+    return finding(f"{path} of {name} is run by every Python of the image" for path, name in found.items())
+
+
+def installed(stack: Stack, facts: Facts) -> Finding:
+    found = dict(take(facts, "system", "distribution_packages") or {})
+    problems = [
+        f"{one.name} is {found.get(one.name, 'not installed')}, the lock has {one.version}"
+        for one in stack.apt
+        if found.get(one.name) != one.version
+    ]
+    return finding(problems, listed(f"{one.name} {one.version}" for one in stack.apt))
+
+
 def _adds(stack: Stack) -> bool:
     return bool(stack.pip)
 
 
 L = Tier.LINK
 RULES = (
+    Rule(id="added.apt", tier=Tier.STATIC, judge=installed, applies=lambda stack: bool(stack.apt),
+         why="Each package that the row adds from the distribution is there, in the version of the lock."),
     Rule(id="added.libraries", tier=L, judge=resolved, applies=_adds, needs=("declared.packages",),
          why="Every library that a file of an addition needs is in the image, but for the driver's."),
     Rule(id="added.import", tier=L, judge=imports, applies=_adds, needs=("added.libraries", "link.import"),
@@ -86,6 +120,10 @@ RULES = (
          why="A second copy of an addition that is found before the row's is what trainings run with."),
     Rule(id="added.replaced", tier=L, judge=replaced, applies=_adds, needs=("declared.packages",),
          why="An addition that brings a file of a framework's wheel with other content replaces it."),
+    Rule(id="added.hides", tier=L, judge=hides, applies=_adds, needs=("declared.packages",),
+         why="An addition that is found before a module or a program of the stack takes over its name."),
+    Rule(id="added.startup", tier=L, judge=startup, applies=_adds, needs=("declared.packages",),
+         why="A .pth file with code in it runs in each Python, as root while the image is built."),
     Rule(id="added.together", tier=L, judge=together, applies=_adds, needs=("declared.packages",),
          why="pip check finds no distribution that lacks another one, or has another version of it."),
 )  # fmt: skip

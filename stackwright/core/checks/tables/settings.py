@@ -102,15 +102,16 @@ def proxy(stack: Stack, facts: Facts) -> Finding:
 def entrypoint(stack: Stack, facts: Facts) -> Finding:
     config = take(facts, "image", "Config")
     words = tuple(config.get("Entrypoint") or ()), tuple(config.get("Cmd") or ())
-    wanted = (("entry point", rendered.ENTRYPOINT), ("command", rendered.COMMAND))
-    return finding(
-        (
-            f"the {what} is {' '.join(found) or 'empty'}, the row's is {' '.join(right)}"
-            for (what, right), found in zip(wanted, words, strict=True)
-            if found != right
-        ),
-        " ".join((*rendered.ENTRYPOINT, *rendered.COMMAND)),
-    )
+    first = rendered.entrypoint(stack)
+    wanted = (("entry point", first), ("command", rendered.COMMAND))
+    problems = [
+        f"the {what} is {' '.join(found) or 'empty'}, the row's is {' '.join(right)}"
+        for (what, right), found in zip(wanted, words, strict=True)
+        if found != right
+    ]
+    if stack.entrypoint and not take(facts, "system", "entrypoint"):
+        problems.append(f"there is no program {stack.entrypoint[0]} to start")
+    return finding(problems, " ".join((*first, *rendered.COMMAND)))
 
 
 def user(stack: Stack, facts: Facts) -> Finding:
@@ -216,8 +217,8 @@ def scripts(stack: Stack, facts: Facts) -> Finding:
     found = {name: _code(take(facts, "scripts", name)) for name in ("runscript", "startscript")}
     run, start = found["runscript"], found["startscript"]
     problems = []
-    if run != rendered.RUNSCRIPT:
-        problems += [f"the runscript has the line {line[:80]!r}" for line in _not_converted(run)]
+    if run != rendered.runscript(stack):
+        problems += [f"the runscript has the line {line[:80]!r}" for line in _not_converted(stack, run)]
     if start not in ((), rendered.STARTSCRIPT):
         problems += [f"the startscript has the line {line[:80]!r}" for line in start]
     for path, text in sorted(take(facts, "scripts", "environment").items()):
@@ -232,11 +233,12 @@ def _code(text: str) -> tuple[str, ...]:
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-def _not_converted(lines: Sequence[str]) -> Iterator[str]:
+def _not_converted(stack: Stack, lines: Sequence[str]) -> Iterator[str]:
     """Lines that are not of the script which Apptainer makes of the row's entry point and command."""
-    words = (*rendered.ENTRYPOINT, *rendered.COMMAND)
+    first = rendered.entrypoint(stack)
+    words = (*first, *rendered.COMMAND)
     right = {
-        f"OCI_ENTRYPOINT='{_quoted(rendered.ENTRYPOINT)}'",
+        f"OCI_ENTRYPOINT='{_quoted(first)}'",
         f"OCI_CMD='{_quoted(rendered.COMMAND)}'",
         *(f"set -- '{word}' \"$@\"" for word in words),
     }

@@ -31,6 +31,7 @@ from stackwright.core.model.row import (
     ProviderName,
     Stack,
     Tier,
+    Variable,
     Verdict,
 )
 from stackwright.core.model.site import Site
@@ -93,13 +94,18 @@ def base_image(docker: Docker, runner: Runner, folder: Path) -> str:
     return name
 
 
-def stack_of(docker: Docker, base: str) -> Stack:
-    """The row that the good image is. Versions of the system are dpkg's: the probe asks the programs."""
+def installed_in(docker: Docker, base: str) -> tuple[dict[str, str], str]:
+    """Return the versions of all packages, and the distribution's release."""
     script = "dpkg-query -W -f '${Package} ${Version}\\n'; cat /etc/debian_version"
     done = engine.run(docker, engine.Job(image=base, argv=("sh", "-c", script), network=False))
     _must(done)
     *rows, release = done.stdout.strip().splitlines()
-    installed = dict(row.split(" ") for row in rows)
+    return dict(row.split(" ") for row in rows), release
+
+
+def stack_of(docker: Docker, base: str) -> Stack:
+    """The row that the good image is. Versions of the system are dpkg's: the probe asks the programs."""
+    installed, release = installed_in(docker, base)
     gcc = next(name for name in installed if re.fullmatch(r"gcc-\d+", name))
     python = next(name for name in installed if re.fullmatch(r"python3\.\d+", name))
     kept = tuple(Package(name=name, version=installed[name]) for name in (gcc, "libc6", python))
@@ -129,6 +135,10 @@ def stack_of(docker: Docker, base: str) -> Stack:
             row="faults", request="", base=state, packages=locked, added=added, text="", sha256="0" * 64
         ),
         pip=tuple(Added(name=one.name, version=one.version) for one in added),
+        apt=(Package(name="openssl", version=installed["openssl"]),),
+        env=(Variable(name="OURS", value="a b"),),
+        ports=("8888/tcp",),
+        entrypoint=("/opt/ours/start",),
     )  # fmt: skip
 
 

@@ -18,6 +18,8 @@ RUN for tool in gcc g++; do ln -s /usr/bin/$tool-GCC /usr/local/bin/$tool; done 
     && ln -s gcc /usr/local/bin/cc && ln -s g++ /usr/local/bin/c++ && rm -rf /var/log/apt \
     && useradd --create-home --uid 1000 --shell /bin/bash train && install -d -o train -g train /workspace
 COPY --chmod=0755 sshd-as-user /usr/local/bin/sshd-as-user
+COPY --chmod=0755 sshd-as-user /opt/ours/start
+COPY --chmod=0644 sshd-as-user /opt/ours/settings
 """
 
 
@@ -72,6 +74,10 @@ FAULTS = (
           "ledger.declared", "common-auth"),
     plant("activate", "echo 'export LD_PRELOAD=/x' >> /opt/stack/bin/activate",
           "ledger.declared", "activate"),
+    plant("changed-copy", "echo x >> /opt/ours/settings",
+          "ledger.declared", "/opt/ours/settings is not what"),
+    plant("removed-copy", "rm /opt/ours/start", "ledger.declared",
+          "/opt/ours/start is missing"),
     plant("skeleton", "echo 'alias ssh=x' >> /home/train/.bashrc", "ledger.declared", "no copy of /etc/skel"),
     plant("setuid", "cp /usr/bin/find /usr/local/bin/own && chmod 4755 /usr/local/bin/own", "ledger.modes",
           "/usr/local/bin/own is setuid"),
@@ -107,7 +113,7 @@ TOGETHER = (
      "key-in-an-archive"),
     ("other-byte-code", "removed-source", "other-gcc-as-cc", "other-alternative", "skeleton", "of-the-user",
      "token-in-a-removed-file"),
-    ("not-readable", "other-shell"),
+    ("not-readable", "changed-copy", "removed-copy", "other-shell"),
 )  # fmt: skip
 """Those that share an image, named after the first, in this order: to read an image takes seconds."""
 

@@ -110,6 +110,12 @@ FAULTS = (
     meta("user-without-name", "USER 4711", "static.user", "4711 has no name"),
     run("no-tini", "rm /usr/bin/tini", "static.init", "no tini"),
     meta("other-user", "USER nobody", "static.user", "'nobody', the row's is train"),
+    run("no-program-to-start-with", "chmod -x /opt/ours/start", "static.entrypoint",
+        "there is no program /opt/ours/start to start"),
+    meta("own-variable", "ENV OURS=b", "static.environment", "OURS is 'b', the row's is 'a b'"),
+    run("added-package",
+        "sed -i '/^Package: openssl$/,/^$/s/^Version: .*/Version: 1.0-1/' /var/lib/dpkg/status", "added.apt",
+        "openssl is 1.0-1"),
     meta("no-entrypoint", 'ENTRYPOINT ["/bin/bash"]', "static.entrypoint", "/bin/bash"),
     run("no-sshd", "rm /usr/sbin/sshd", "static.ssh", "no sshd"),
     Fault(name="no-rdma-provider", red=frozenset({"static.rdma"}), says=("no provider",),
@@ -242,6 +248,15 @@ FAULTS = (
     run("addition-replaces-a-file",
         f"echo torch/__init__.py,sha256=other, >> {SITE}/addition-1.0.dist-info/RECORD",
         "added.replaced", "torch/__init__.py is in addition and in torch with other content"),
+    run("addition-hides-a-program", "cp /usr/bin/ssh /opt/stack/bin/ssh && "
+        f"echo ../../../bin/ssh,, >> {SITE}/addition-1.0.dist-info/RECORD",
+        "added.hides", "/opt/stack/bin/ssh of addition is found before /usr/bin/ssh"),
+    run("addition-replaces-a-module",
+        "echo 'import sys, types; sys.modules[\"torch\"] = types.ModuleType(\"torch\")' >> "
+        f"{SITE}/addition/__init__.py", "added.hides", "importing addition of addition replaces torch"),
+    run("addition-at-startup", f"echo 'import os' > {SITE}/addition.pth && "
+        f"echo addition.pth,, >> {SITE}/addition-1.0.dist-info/RECORD",
+        "added.startup", "addition.pth of addition is run by every Python"),
     run("no-pip", f"rm -r {SITE}/pip", "added.together", "pip check gave no answer"),
     run("addition-unresolved", library("/tmp", "libplanted.so.1", "mpi.c") + " && gcc -shared -o "
         f"{SITE}/addition/native.so -Wl,--no-as-needed /tmp/libplanted.so.1 && rm /tmp/libplanted.so.1",

@@ -1,0 +1,119 @@
+"""The notation of what a row adds to its image besides Python packages, and the folders that are copied in.
+
+A value ends up in a Dockerfile, in a shell, in JSON and in Apptainer's scripts. It is matched whole, against
+a notation in which none of them sees anything but the value.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from stackwright.core.config.additions import FILE
+from stackwright.core.credentials import Search, holds
+from stackwright.core.errors import MatrixError
+from stackwright.core.model.row import Folder, Variable
+
+PACKAGE = "[a-z0-9][a-z0-9+.-]{1,62}"
+"""Of the distribution (Debian's policy manual, 5.6.1)."""
+VARIABLE = "[A-Za-z_][A-Za-z0-9_]{0,63}"
+CHARACTER = "[A-Za-z0-9%+,./:=@_-]"
+VALUE = rf"{CHARACTER}([A-Za-z0-9%+,./:=@_ -]{{0,498}}{CHARACTER})?"
+PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])(/(tcp|udp))?"
+WORD = "[A-Za-z0-9%+./:=@_-]{1,200}"
+PLACES = ("/opt", "/srv", "/workspace", "/usr/local/share", "/usr/local/etc")
+"""Below which a folder is copied: what packages and wheels own is elsewhere."""
+TAKEN = ("/opt/stack", "/opt/cuda", "/usr/local/share/ca-certificates")
+PLACE = rf"(?!({'|'.join(TAKEN)})(/|$))({'|'.join(PLACES)})(/{FILE}){{1,8}}"
+NAME = "[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}"
+"""Of a file or a folder that is copied in."""
+
+MOST = 100
+"""Entries of a list."""
+MOST_FILES, MOST_BYTES = 1000, 16 * 2**20
+"""Of one folder that is copied in: what is larger is data, and does not belong in an image."""
+SPLIT_IT = "mount what is data, and copy in what is code"
+
+
+def ports(written: Iterable[str]) -> tuple[str, ...]:
+    """Return each port with its protocol, once."""
+    return tuple(dict.fromkeys(one if "/" in one else f"{one}/tcp" for one in written))
+
+
+def variables(written: Iterable[tuple[str, str]]) -> tuple[Variable, ...]:
+    """Return variables in the order of their names: the order of a mapping means nothing."""
+    return tuple(Variable(name=name, value=value) for name, value in sorted(written))
+
+
+def telling(written: Iterable[tuple[str, str]]) -> str:
+    """Return the name of the first variable whose value has the shape of a credential; empty without one."""
+    return next((name for name, value in written if holds(f"{name}={value}")), "")
+
+
+# ------------------------------------------------------------------------- folders next to the matrix
+
+
+def read_folder(beside: Path, name: str) -> tuple[tuple[str, bytes], ...]:
+    """Return path and content of each file in a folder next to the matrix. No link is followed.
+
+    Raise MatrixError for what cannot be copied in, and for a credential.
+    """
+    folder = beside / name
+    if folder.is_symlink() or not folder.is_dir():
+        raise _refused(folder, "there is no such folder next to the matrix", "make it, or correct 'from'")
+    found: list[tuple[str, bytes]] = []
+    size = 0
+    for path in _files(folder):
+        size += path.stat().st_size
+        if size > MOST_BYTES or len(found) == MOST_FILES:
+            cause = f"the folder has more than {MOST_FILES} files or {MOST_BYTES // 2**20} MiB"
+            raise _refused(folder, cause, SPLIT_IT)
+        found.append((path.relative_to(folder).as_posix(), _content(path)))
+    if not found:
+        raise _refused(folder, "the folder is empty", "put a file into it, or leave 'files' out")
+    return tuple(found)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield files in the order of their paths; a name that could mean something elsewhere is refused."""
+    for path in sorted(folder.iterdir()):
+        if not re.fullmatch(NAME, path.name, re.ASCII):
+            hint = "names begin with a letter, a digit or _, and have letters, digits and ._+- in them"
+            raise _refused(folder, f"{path.name[:60]!a} is a name that is not copied in", hint)
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            yield from _files(path)
+        elif stat.S_ISREG(mode):
+            yield path
+        else:
+            raise _refused(path, "is neither a file nor a folder", "a link is not followed: copy the file")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _refused(path, f"cannot be read: {error.strerror}", "check its permissions") from None
+    search = Search(path.name)
+    search.feed(content)
+    if kinds := search.found():
+        hint = "everyone who has the image could read it: give it to the job, and not to the image"
+        raise _refused(path, f"holds a {kinds[0]}", hint)
+    return content
+
+
+def _refused(path: Path, cause: str, hint: str) -> MatrixError:
+    return MatrixError(cause, place=str(path), hint=hint)
+
+
+def twice(folders: Iterable[Folder]) -> str:
+    """Return the first path in the image that two folders have; empty without one."""
+    seen: set[str] = set()
+    for folder in folders:
+        for path, _ in folder.placed():
+            if path in seen:
+                return path
+            seen.add(path)
+    return ""
