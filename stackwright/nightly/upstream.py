@@ -25,7 +25,7 @@ from stackwright.host.defects import internal_error
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
 from stackwright.host.site.settings import index_address
-from stackwright.host.upstream.locks import compile_pins, make, mirror, state
+from stackwright.host.upstream.locks import compile_pins, extra_indexes, make, mirror, state
 
 AT_ONCE = 4
 """Questions to the index, and as many to mirror and registry, which are others' servers: uv asks for many
@@ -104,6 +104,7 @@ def _lock(
         cell,
         state=lambda cell: replace(_got(bases[_state_question(cell)], cell), images=images),
         ask=lambda cell, wanted: _got(pins[question(cell, wanted)], cell),
+        extra=extra_indexes(site),
     )
     return lockfile.parse(text, cell.id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +65,65 @@ def test_additions_are_locked_together_with_the_frameworks(
     answers = fresh_locks(night, (*rows, plain_row))
     assert answers["small-a"] == found, "a night asks the same"
     assert getattr(answers["plain"], "packages", ()) == alone.packages
+
+
+@pytest.fixture
+def extra(upstream: UpstreamServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[UpstreamServer]:
+    """A second index, whose address has a login in it."""
+    server = UpstreamServer()
+    server.start()
+    address = server.address.replace("://", "://ci:xK39fjDk20fkQ@")
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"{address}/simple")
+    yield server
+    server.stop()
+
+
+CONFUSED = {
+    "ours-of-a-stranger": ("[{name: gone, index: extra}]", "gone", "no extra index of the site has gone"),
+    "public-name-of-ours": ("[thing]", "thing", "write {name: thing, index: extra}"),
+}
+"""Only a public index has the first name; an extra one has the second as well."""
+
+
+def test_a_name_of_two_indexes_is_of_the_one_that_the_row_says(
+    upstream: UpstreamServer, extra: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Dependency confusion, both ways. A login of an index is in no lock and in no message."""
+    for server, version in ((upstream, "99.0"), (extra, "1.0+cu124")):
+        server.package("ours", version)
+        server.package("thing", version)
+    upstream.package("gone", "99.0")
+    small_project.write_matrix(tmp_path, {"small-a": ""})
+    path = tmp_path / "matrix.yaml"
+    rows = "".join(f"  - id: {row}\n    pip: {pip}\n" for row, (pip, _, _) in CONFUSED.items())
+    path.write_text(path.read_text() + "    pip: [{name: ours, index: extra}]\n" + rows)
+    code, out, err = call(capsys, "--matrix", str(path), "lock")
+    assert code == 5
+    found = lockfile.read(tmp_path / "locks" / "small-a.txt")
+    assert [(one.name, one.version) for one in found.added] == [("ours", "1.0+cu124")]
+    assert found.extra == ("ours",) and lockfile.added_pins(found).count("--hash=sha256:") == 1
+    code, plan, more = call(capsys, "--matrix", str(path), "plan")
+    told = " ".join(f"{plan} {more}".split())
+    for row, (_, who, why) in CONFUSED.items():
+        assert row in told and who in told and why in told, told
+    assert "pip-index" in told and "small-a" in told
+    texts = [one.read_text() for one in (tmp_path / "locks").iterdir()]
+    assert not any(
+        "xK39fjDk20fkQ" in text or extra.address in text for text in (out, err, plan, more, *texts)
+    )
+
+
+def test_an_addition_that_moves_numpy_is_told_by_plan(
+    upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upstream.package("numpy", "2.1.0")
+    upstream.package("older", "1.0", ("numpy<2.2",))
+    path = project(tmp_path, "[older]")
+    assert call(capsys, "--matrix", str(path), "lock")[0] == 0
+    code, out, err = call(capsys, "--matrix", str(path), "plan")
+    told = " ".join(f"{out} {err}".split())
+    assert code == 0 and "small-a: warning: pip-shared" in told
+    assert "numpy is 2.1.0 instead of 2.2.3" in told
 
 
 HOSTILE = {

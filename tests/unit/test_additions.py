@@ -17,7 +17,7 @@ from stackwright.core.render.instructions import logical_lines
 from stackwright.core.resolve import lockfile
 from stackwright.core.resolve.additions import apart, refusal
 from stackwright.core.resolve.requirements import asked, request, requirements, with_additions
-from stackwright.core.resolve.resolve import check, resolve
+from stackwright.core.resolve.resolve import check, notices, resolve
 
 HASH = "    --hash=sha256:" + "0" * 64
 
@@ -204,6 +204,59 @@ def test_a_lock_that_brings_what_an_image_has_once_is_refused(
     assert isinstance(rejection, Rejection)
     assert rejection.rule == rule and says in rejection.reason
     assert rejection.clash[0][1].startswith(pip)
+
+
+OF_EXTRA = "    # from https://ci@wheels.example/simple/\n"
+
+
+@pytest.mark.parametrize(
+    ("extra", "answered", "says"),
+    [
+        (("ours",), True, ""),
+        (("ours",), False, "no extra index of the site has ours"),
+        ((), True, "write {name: ours, index: extra}"),
+        ((), False, ""),
+    ],
+)
+def test_a_name_is_answered_by_the_index_that_the_row_says(
+    extra: tuple[str, ...], answered: bool, says: str
+) -> None:
+    row = cell(pip=additions.together([("ours", ())], extra))
+    both = (
+        ALONE + pin("ours", "99.0") + (OF_EXTRA if answered else "    # from https://index.example/simple\n")
+    )
+    found = apart(ALONE, both, "", ("https://other.example", "https://ci:x@wheels.example/simple"))
+    text = lockfile.write_found(row.id, request(row), LOCK.base, found)
+    assert "example" not in text and lockfile.parse(text, "x").extra == (("ours",) if answered else ())
+    answer = resolve(row, lockfile.parse(text, "x"), SERIES)
+    assert isinstance(answer, Stack) == (not says)
+    assert not says or (
+        isinstance(answer, Rejection) and answer.rule == "pip-index" and says in answer.reason
+    )
+
+
+def test_a_package_that_an_addition_brings_from_an_extra_index_is_named_with_it() -> None:
+    row = with_pip("thing")
+    both = ALONE + pin("thing", "1.0") + pin("numpy-like", "2.0", "thing") + OF_EXTRA
+    lock = lockfile.parse(
+        lockfile.write_found(
+            row.id, request(row), LOCK.base, apart(ALONE, both, "", ("https://wheels.example/simple",))
+        ),
+        "x",
+    )
+    answer = resolve(row, lock, SERIES)
+    assert isinstance(answer, Rejection) and answer.rule == "pip-index"
+    assert answer.clash == (("pip", "thing"), ("numpy-like", "2.0"))
+
+
+def test_what_moves_a_shared_package_is_a_notice() -> None:
+    row = with_pip("einops")
+    before = LOCK.version("numpy")
+    lock = locked(row, EINOPS, both=ALONE.replace(f"numpy=={before}", "numpy==1.26.4"))
+    (notice,) = notices(row, lock)
+    assert (notice.rule, notice.said, notice.clash) == ("pip-shared", "warns", (("numpy", "1.26.4"),))
+    assert notice.reason.endswith(f"numpy is 1.26.4 instead of {before}")
+    assert not notices(row, locked(row, EINOPS))
 
 
 def test_a_requirement_with_a_marker_may_be_left_out() -> None:

@@ -92,12 +92,17 @@ def test_what_is_no_plain_requirement_is_one_error(written: str, says: str) -> N
         ([1.0], "in quotes"),
         ([None], "not empty"),
         ([["x"]], "must be a string"),
-        ([{"name": "x"}], "'pip.import' is missing"),
+        ([{"import": "x"}], "'pip.name' is missing"),
+        ([{"name": "x", "index": "private"}], "is not a value for 'pip.index'"),
+        ([{"name": "x", "index": "https://index.example"}], "is not a value for 'pip.index'"),
         ([{"name": "x", "imports": "x"}], "did you mean 'import'?"),
         ([{"name": "x", "import": "y; id"}], "is not a value for 'pip.import'"),
         ({"requirements": "../x.txt"}, "is not a value for 'pip.requirements'"),
         ({"requirements": "/etc/passwd"}, "is not a value for 'pip.requirements'"),
         ({"files": "x.txt"}, "unknown key"),
+        ({"pyproject": "../pyproject.toml"}, "is not a value for 'pip.pyproject'"),
+        ({"pyproject": "p.toml", "extras": ["a b"]}, "is not a value for 'pip.extras'"),
+        ({"pyproject": "p.toml", "requirements": "r.txt"}, "unknown key"),
         (["x"] * 201, "more than 200"),
     ],
 )
@@ -133,6 +138,63 @@ def test_a_file_that_is_no_file_of_its_own_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r.txt").symlink_to("secret")
     with pytest.raises(MatrixError, match="link"):
         load(path)
+
+
+PROJECT = """
+[project]
+name = "ours"
+dependencies = ["einops>=0.8", "PyYAML"]
+[project.optional-dependencies]
+Train = ["transformers[torch]>=4.45"]
+docs = ["sphinx"]
+[tool.uv]
+index-url = "https://index.example"
+"""
+
+
+def project_in(folder: Path, text: str, **more: Any) -> Path:
+    (folder / "pyproject.toml").write_text(text)
+    path = folder / "matrix.yaml"
+    pip = {"pyproject": "pyproject.toml", **more}
+    path.write_text(yaml.safe_dump({"include": [{**ROW, "pip": pip}]}))
+    return path
+
+
+def test_a_project_next_to_the_matrix_is_read(tmp_path: Path) -> None:
+    rows = expand(load(project_in(tmp_path, PROJECT)))
+    assert list(map(str, rows[0].pip)) == ["einops>=0.8", "pyyaml"]
+    rows = expand(load(project_in(tmp_path, PROJECT, extras=["train"])))
+    assert list(map(str, rows[0].pip)) == ["einops>=0.8", "pyyaml", "transformers[torch]>=4.45"]
+
+
+@pytest.mark.parametrize(
+    ("text", "extras", "says"),
+    [
+        (PROJECT, ["none"], "no extra 'none', but docs, train"),
+        ("[project]\ndynamic = ['dependencies']\n", [], "dynamic"),
+        ("[tool.x]\n", [], "no table [project]"),
+        ("[project]\ndependencies = 'x'\n", [], "are no list"),
+        ("[project]\ndependencies = [1]\n", [], "not a list of strings"),
+        ("[project]\ndependencies = ['x @ file:///x']\n", [], "is not supported"),
+        ("[project]\ndependencies = ['x; $(id)']\n", [], "is not a requirement"),
+        ("[project]\noptional-dependencies = ['x']\n", ["x"], "no lists by name"),
+        ("[project\n", [], "cannot be read as a project"),
+    ],
+)
+def test_a_project_that_no_lock_could_hold_is_one_error(
+    text: str, extras: list[str], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(MatrixError) as caught:
+        load(project_in(tmp_path, text, extras=extras))
+    assert says in str(caught.value) and "pyproject.toml" in str(caught.value)
+    assert "\n  next: " in str(caught.value)
+
+
+def test_an_entry_may_name_its_index() -> None:
+    assert read([{"name": "ours>=1", "index": "extra"}]) == ("ours>=1@extra",)
+    assert read([{"name": "ours", "index": "extra", "import": "x"}, "ours"]) == ("ours:x@extra",)
+    found = question(CELL, ["pip=ours:x@extra einops"]).cell.pip
+    assert tuple(map(str, found)) == ("ours:x@extra", "einops")
 
 
 def test_an_axis_and_a_default() -> None:

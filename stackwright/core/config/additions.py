@@ -7,7 +7,9 @@ shell, a template and a requirements file see a name, a version and a marker, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -62,15 +64,50 @@ def conditional(addition: Addition) -> bool:
     return Requirement(addition.requirement).marker is not None
 
 
-def together(items: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Addition, ...]:
-    """Return one addition for each requirement; a second entry of the same adds its modules."""
+def together(
+    items: Iterable[tuple[str, tuple[str, ...]]], extra: Collection[str] = ()
+) -> tuple[Addition, ...]:
+    """Return one addition for each requirement; a second entry of the same adds its modules.
+
+    ``extra`` are those of the requirements that only an extra index may answer.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for text, modules in items:
         written = normal(text)
         if written is None:
             raise ValueError(text)
         found[written] = tuple(dict.fromkeys((*found.get(written, ()), *modules)))
-    return tuple(Addition(requirement=one, modules=modules) for one, modules in found.items())
+    of_extra = set(map(normal, extra))
+    return tuple(
+        Addition(requirement=one, modules=modules, extra=one in of_extra) for one, modules in found.items()
+    )
+
+
+def of_project(text: str, extras: Iterable[str]) -> tuple[str, ...]:
+    """Return the dependencies of a pyproject.toml and of some extras. ValueError says what is wrong."""
+    project = tomllib.loads(text).get("project")
+    if not isinstance(project, dict):
+        raise ValueError("it has no table [project]")
+    if "dependencies" in project.get("dynamic", ()):
+        raise ValueError("its dependencies are dynamic: only a build of the project knows them")
+    optional = {canonicalize_name(name): found for name, found in _table(project, "optional-dependencies")}
+    found = project.get("dependencies", [])
+    if not isinstance(found, list):
+        raise ValueError("its dependencies are no list")
+    for extra in map(canonicalize_name, extras):
+        if extra not in optional:
+            raise ValueError(f"it has no extra {extra!r}, but {', '.join(sorted(optional)) or 'none'}")
+        found = [*found, *optional[extra]]
+    if not all(isinstance(one, str) for one in found):
+        raise ValueError("its dependencies are not a list of strings")
+    return tuple(found)
+
+
+def _table(project: Mapping[str, Any], name: str) -> Iterable[tuple[str, Any]]:
+    found = project.get(name, {})
+    if not isinstance(found, dict) or not all(isinstance(one, list) for one in found.values()):
+        raise ValueError(f"its {name} are no lists by name")
+    return found.items()
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:

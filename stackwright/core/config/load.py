@@ -162,17 +162,35 @@ class _Values:
         return value
 
     def _pip(self, checked: Any) -> Value:
+        if isinstance(checked, dict) and "pyproject" in checked:
+            return self._project(checked["pyproject"], checked.get("extras", ()))
         if isinstance(checked, dict):
             return self._file(checked["requirements"])
+        entries = [one if isinstance(one, dict) else {"name": one} for one in checked]
         return additions.together(
-            (one["name"], (one["import"],)) if isinstance(one, dict) else (one, ()) for one in checked
+            ((one["name"], (one["import"],) if "import" in one else ()) for one in entries),
+            extra=[one["name"] for one in entries if one.get("index") == "extra"],
         )
 
-    def _file(self, name: str) -> Value:
+    def _text(self, name: str) -> str:
         if self._beside is None:
             raise MatrixError("a file of requirements needs a matrix in a folder", place=name)
+        return self._beside.text(name)
+
+    def _project(self, name: str, extras: Iterable[str]) -> Value:
+        try:
+            found = additions.of_project(self._text(name), extras)
+        except ValueError as error:
+            hint = "name its requirements in a list, or correct the file"
+            raise MatrixError(f"cannot be read as a project: {error}", place=name, hint=hint) from None
+        for one in found:
+            if additions.normal(one) is None:
+                raise _not_a_requirement(name, 1, one)
+        return additions.together((one, ()) for one in found)
+
+    def _file(self, name: str) -> Value:
         found = []
-        for number, line in additions.lines(self._beside.text(name)):
+        for number, line in additions.lines(self._text(name)):
             if additions.normal(line) is None:
                 raise _not_a_requirement(name, number, line)
             found.append((line, ()))

@@ -20,7 +20,7 @@ FIELDS = tuple(get_type_hints(schema.RowFields))
 CLOSED = {
     "mpi": tuple(get_type_hints(schema.MpiFields)),
     "publish": tuple(get_type_hints(schema.PublishFields)),
-    "pip": ("name", *schema.OF_PIP.keys() - {"pip"}),
+    "pip": ("name", *schema.OF_PIP.keys() - {"pip"}, "index"),
     "files": ("from", "to"),
 }
 """Mappings with keys of their own."""
@@ -31,6 +31,7 @@ CHOICES = {
     "flavour": get_args(get_type_hints(schema.RowFields)["flavour"]),
     "mpi.flavour": get_args(get_type_hints(schema.MpiFields)["flavour"]),
     "require": get_args(schema.RequiredTier),
+    "pip.index": ("extra",),
 }
 """The closed sets. Keys inside ``mpi`` and ``pip`` are written with a dot here and below."""
 
@@ -56,6 +57,7 @@ HOW = {
     "gpu_arch": '["8.0", "9.0"]',
     "test_on_gpu": "true",
     "pip": '["transformers>=4.45", einops]',
+    "pip.extras": "[train]",
     "apt": "[git]",
     "env": "{HF_HOME: /data/cache}",
     "files": "[{from: ours, to: /opt/ours}]",
@@ -77,10 +79,14 @@ EXPECTED = {
 }
 """What was asked for, by pydantic's type of problem."""
 
-MOST = {"select": schema.MAX_PATTERNS, "pip": additions.MOST, **dict.fromkeys(schema.OF_ROWS_IMAGE, own.MOST)}
+MOST = {
+    "select": schema.MAX_PATTERNS,
+    "pip": additions.MOST,
+    **dict.fromkeys((*schema.OF_ROWS_IMAGE, "pip.extras"), own.MOST),
+}
 HOW_MANY = {
     "select": "one glob takes many rows: '*cuda12*'",
-    **dict.fromkeys(("pip", "apt"), "name what brings the others along"),
+    **dict.fromkeys(("pip", "apt", "pip.extras"), "name what brings the others along"),
     **dict.fromkeys(("env", "files", "ports", "entrypoint"), "put them into a script that is copied in"),
 }
 """Of lists that have a limit."""
@@ -163,7 +169,8 @@ def _of_variable(kind: str, keys: list[str], node: Node) -> tuple[str, str]:
 
 def _wrong_value(key: str, text: str) -> tuple[str, str]:
     field = key if key in schema.OF_IMAGE else key.split(".")[0]
-    entry = None if key in ("pip.import", "pip.requirements") else unsupported.value(field, text)
+    plain = key in ("pip.import", "pip.requirements", "pip.pyproject", "pip.extras", "pip.index")
+    entry = None if plain else unsupported.value(field, text)
     if entry:
         return f"{short(text)} is not supported for {key!r}: {entry.why}", entry.instead
     return f"{short(text)} is not a value for {key!r}", _right_value(key, text)

@@ -108,6 +108,8 @@ OF_PIP = {
     "pip": Notation(additions.REQUIREMENT, "transformers>=4.45", pep508=True),
     "import": Notation(additions.MODULES, "yaml"),
     "requirements": Notation(additions.FILE, "requirements.txt"),
+    "pyproject": Notation(additions.FILE, "pyproject.toml"),
+    "extras": Notation(additions.NAME, "train"),
 }
 """Strings of ``pip``: a requirement, a module, and a file in the folder of the matrix."""
 
@@ -179,8 +181,12 @@ def _mapping(name: str, fields: dict[str, Any], doc: str) -> Any:
 
 NamedAddition: Any = _mapping(
     "NamedAddition",
-    {"name": Required[Annotated[str, OF_PIP["pip"]]], "import": Required[Annotated[str, OF_PIP["import"]]]},
-    "A requirement whose distribution does not say itself what is to be imported.",
+    {
+        "name": Required[Annotated[str, OF_PIP["pip"]]],
+        "import": Annotated[str, OF_PIP["import"]],
+        "index": Literal["extra"],
+    },
+    "A requirement, what is imported of it, and whether only an extra index of the site may answer it.",
 )
 
 
@@ -191,7 +197,15 @@ class RequirementsFile(TypedDict):
     requirements: Annotated[str, OF_PIP["requirements"]]
 
 
-KINDS = ("[list]", "[file]", "[text]", "[item]", "[key]")
+class ProjectFile(TypedDict, total=False):
+    """A pyproject.toml in the folder of the matrix: its dependencies, and those of some of its extras."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    pyproject: Required[Annotated[str, OF_PIP["pyproject"]]]
+    extras: Annotated[tuple[Annotated[str, OF_PIP["extras"]], ...], MaxLen(own.MOST)]
+
+
+KINDS = ("[list]", "[file]", "[project]", "[text]", "[item]", "[key]")
 """Of the values of ``pip``, of its entries and of keys, as pydantic puts them into the place of a problem."""
 
 
@@ -203,10 +217,19 @@ PipItem = Annotated[
     Annotated[Annotated[str, OF_PIP["pip"]], Tag("[text]")] | Annotated[NamedAddition, Tag("[item]")],
     _tag("[item]", "[text]"),
 ]
+
+
+def _kind_of_pip(value: Any) -> str:
+    if not isinstance(value, dict):
+        return "[list]"
+    return "[project]" if "pyproject" in value else "[file]"
+
+
 Pip = Annotated[
     Annotated[tuple[PipItem, ...], MaxLen(additions.MOST), Tag("[list]")]
-    | Annotated[RequirementsFile, Tag("[file]")],
-    _tag("[file]", "[list]"),
+    | Annotated[RequirementsFile, Tag("[file]")]
+    | Annotated[ProjectFile, Tag("[project]")],
+    Discriminator(_kind_of_pip),
     Field(description="Requirements of the row's own, resolved together with the frameworks."),
 ]
 

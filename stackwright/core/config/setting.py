@@ -15,7 +15,7 @@ from stackwright.core.config.messages import near as suggestion
 from stackwright.core.config.schema import OF_IMAGE, OF_PIP, RowFields
 from stackwright.core.errors import UsageError
 from stackwright.core.facts import distributions
-from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.row import EXTRA, Cell, Mpi
 from stackwright.core.rules.hosts import EXTRA_RULES
 
 
@@ -75,7 +75,7 @@ def _version(setting: str, text: str) -> str:
 
 def _value(name: str, text: str, os: str) -> Any:
     """Return the value of a field as the matrix would have it; an empty text leaves the field out."""
-    entry = unsupported.value(name, text)
+    entry = unsupported.value(name, text.replace(EXTRA, ""))
     if entry:
         raise UsageError(f"--set {name}={text} is not supported: {entry.why}", hint=entry.instead)
     if name in READERS:
@@ -100,15 +100,17 @@ def _value(name: str, text: str, os: str) -> Any:
 
 
 def _pip(text: str) -> Any:
-    """Read NAME, or NAME:MODULE+MODULE, with spaces between them."""
+    """Read NAME, NAME:MODULE+MODULE, and either with @extra behind it, with spaces between them."""
+    written = text.split()
     words = [(head, tuple(modules.split("+")) if colon else ()) for head, colon, modules in
-             (word.partition(":") for word in text.split())]  # fmt: skip
+             (word.removesuffix(EXTRA).partition(":") for word in written)]  # fmt: skip
     requirement, module = OF_PIP["pip"], OF_PIP["import"]
     for head, modules in words:
         if not requirement.accepts(head) or not all(map(module.accepts, modules)):
             hint = 'write it as in --set pip="einops pyyaml>=6:yaml"'
             raise UsageError(f"--set pip: {head!r} is no requirement", hint=hint)
-    return additions.together(words)
+    extra = [head for (head, _), word in zip(words, written, strict=True) if word.endswith(EXTRA)]
+    return additions.together(words, extra)
 
 
 def _listed(name: str) -> Callable[[str], Any]:

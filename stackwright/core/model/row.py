@@ -84,18 +84,25 @@ class Mpi:
         return cls(flavour=MpiFlavour(flavour), version=version)
 
 
+EXTRA = "@extra"
+"""Ends the text of a requirement that only an extra index may answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
     """A requirement of the row's own, as PEP 508 has it in its normal form.
 
-    ``modules`` are imported to prove it; empty: those that the distribution itself names.
+    ``modules`` are imported to prove it; empty: those that the distribution itself names. ``extra``: it is of
+    one of the site's extra indexes, and of no other.
     """
 
     requirement: str
     modules: tuple[str, ...] = ()
+    extra: bool = False
 
     def __str__(self) -> str:
-        return self.requirement + (f":{'+'.join(self.modules)}" if self.modules else "")
+        modules = f":{'+'.join(self.modules)}" if self.modules else ""
+        return self.requirement + modules + (EXTRA if self.extra else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +249,8 @@ class Lock:
     ``packages`` are shipped; ``toolchain`` are those that hold the CUDA compiler, which is not, and empty
     where it comes with the base. ``added`` are those of ``packages`` that only the row's own additions need:
     ``asked_by`` has the packages that require each. ``moved`` are others that the additions changed, with the
-    version that the row would have without them, and the one that it has.
+    version that the row would have without them, and the one that it has. ``extra`` are packages that one of
+    the site's extra indexes answered.
     """
 
     row: str
@@ -256,6 +264,7 @@ class Lock:
     added: tuple[Package, ...] = ()
     asked_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
     moved: tuple[tuple[str, str, str], ...] = ()
+    extra: tuple[str, ...] = ()
 
     def version(self, name: str) -> str | None:
         """Return the locked version of a Python package, or None."""

@@ -7,6 +7,7 @@ what both have in different versions was moved by them.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 
 from stackwright.core.config.additions import name
 from stackwright.core.model.row import Cell
@@ -14,6 +15,8 @@ from stackwright.core.resolve.lockfile import NAME, PIN, Found
 
 ASKER = re.compile(r"    #(?: via| ) +(?!via$)([^\s]+)", re.ASCII)
 """uv's remark on who requires a package, as one line or as several."""
+INDEX = re.compile(r"    # from (\S+)", re.ASCII)
+"""uv's remark on which index answered."""
 SHOWN = 400
 """Letters of uv's explanation that are kept."""
 ONLY_WHEELS = "only wheels are installed, and nothing is compiled but the row's own layers"
@@ -24,8 +27,12 @@ def without_remarks(answer: str) -> str:
     return "".join(f"{block}\n" for block in _blocks(answer).values())
 
 
-def apart(alone: str, both: str, toolchain: str) -> Found:
-    """Return the lists of a lock. ``alone`` is uv's answer about the row without its additions."""
+def apart(alone: str, both: str, toolchain: str, extra: Collection[str] = ()) -> Found:
+    """Return the lists of a lock. ``alone`` is uv's answer about the row without its additions.
+
+    ``extra`` are the addresses of the site's extra indexes: what one of them answered is noted, and not where
+    it is.
+    """
     before, after = _blocks(alone), _blocks(both)
     asked = _asked_by(both)
     versions = {which: _version(block) for which, block in before.items()}
@@ -40,7 +47,23 @@ def apart(alone: str, both: str, toolchain: str) -> Found:
         toolchain=toolchain,
         asked_by=tuple((which, asked[which]) for which in after if which not in before and which in asked),
         moved=moved,
+        extra=tuple(_answered_by(both, {_plain(one) for one in extra})),
     )
+
+
+def _answered_by(answer: str, indexes: Collection[str]) -> Iterator[str]:
+    """Yield the packages that one of the indexes answered, by uv's remarks."""
+    which = ""
+    for line in answer.splitlines():
+        if pin := PIN.fullmatch(line):
+            which = pin[1]
+        elif (index := INDEX.fullmatch(line)) and _plain(index[1]) in indexes:
+            yield which
+
+
+def _plain(address: str) -> str:
+    """Return the address of an index without a login, as uv shows it."""
+    return re.sub(r"(?<=://)[^/@]*@", "", address).rstrip("/")
 
 
 def _blocks(answer: str) -> dict[str, str]:

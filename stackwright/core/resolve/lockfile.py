@@ -33,13 +33,14 @@ HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?", re.ASCII)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What uv found, as a lock has it. ``added`` and ``toolchain`` are lists of their own; ``asked_by`` and
-    ``moved`` are those of Lock."""
+    ``moved`` and ``extra`` are those of Lock."""
 
     pins: str = ""
     added: str = ""
     toolchain: str = ""
     asked_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
     moved: tuple[tuple[str, str, str], ...] = ()
+    extra: tuple[str, ...] = ()
 
     def text(self) -> str:
         below = ((ADDED, self.added), (TOOLCHAIN, self.toolchain))
@@ -48,9 +49,10 @@ class Found:
 
 def write_found(row: str, request: str, base: Base, found: Found) -> str:
     """Return the text of a lock; one of a row without additions is as it always was."""
-    more = {"asked_by": dict(found.asked_by)} if found.asked_by else {}
-    moved = {"moved": found.moved} if found.moved else {}
-    return write(row, request, base, pins=found.text(), more={**more, **moved})
+    more: dict[str, Any] = {"asked_by": dict(found.asked_by)} if found.asked_by else {}
+    more |= {"moved": found.moved} if found.moved else {}
+    more |= {"extra": found.extra} if found.extra else {}
+    return write(row, request, base, pins=found.text(), more=more)
 
 
 def write(
@@ -109,7 +111,11 @@ def _lists(pins: str) -> tuple[str, str, str]:
 def _of_additions(meta: Mapping[str, Any]) -> dict[str, Any]:
     asked = {name: tuple(map(_name, names)) for name, names in meta.get("asked_by", {}).items()}
     moved = tuple((_name(name), _version(old), _version(new)) for name, old, new in meta.get("moved", ()))
-    return {"asked_by": tuple((_name(name), names) for name, names in sorted(asked.items())), "moved": moved}
+    return {
+        "asked_by": tuple((_name(name), names) for name, names in sorted(asked.items())),
+        "moved": moved,
+        "extra": tuple(map(_name, meta.get("extra", ()))),
+    }
 
 
 def _name(text: Any) -> str:

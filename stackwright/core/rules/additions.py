@@ -18,6 +18,10 @@ LOCKED = read("matrix.yaml and the lock", "2026-11-22")
 
 NAMES = documented("names of packages on the index: cupy-cuda13x, jax-cuda13-plugin", "2026-11-22")
 
+INDEXES = documented(
+    "docs.astral.sh/uv, indexes: the first index that has a name answers for it; pip asks all", "2026-11-22"
+)
+
 FIELDS = ("nccl", "cudnn")
 """Libraries of NVIDIA's that are fields of a row."""
 OF_NVIDIA = re.compile(r"nvidia-(?P<library>[a-z0-9-]+?)(-cu(?P<cuda>\d+))?")
@@ -145,6 +149,40 @@ def _as_named(cell: Cell, lock: Lock) -> Clash | None:
     return None
 
 
+def _shared(cell: Cell, lock: Lock) -> Clash | None:
+    """Warn of other versions of what the row has anyway: its layer is another one than that of other rows."""
+    moved = [one for one in lock.moved if not (_field(one[0]) or OF_NVIDIA.fullmatch(one[0]))]
+    if not moved:
+        return None
+    reason = ", ".join(f"{package} is {now} instead of {before}" for package, before, now in moved)
+    return Clash(
+        values=tuple((package, now) for package, _, now in moved),
+        reason=f"the row's pip moves what its frameworks share with it: {reason}",
+        said=Ruling.WARNS,
+    )
+
+
+def _from_index(cell: Cell, lock: Lock) -> Clash | None:
+    """Refuse a package of another index than the row says: a name is taken by who uploads it first."""
+    wanted = {name(one): one for one in cell.pip if one.extra}
+    locked = {package.name: package.version for package in lock.packages}
+    for which, one in wanted.items():
+        if which in locked and which not in lock.extra:
+            values = (("pip", str(one)), (which, locked[which]))
+            reason = f"no extra index of the site has {which}, and a public one does: it may be a stranger's"
+            return Clash(values=values, reason=reason)
+    for package in lock.added:
+        if package.name in lock.extra and package.name not in wanted:
+            asked = required_by(package.name, dict(lock.asked_by))
+            values = (("pip", asked[0] if asked else package.name), (package.name, package.version))
+            reason = (
+                f"an extra index of the site answers for {package.name}, before the public one, and the row "
+                f"does not say so: write {{name: {package.name}, index: extra}} in pip"
+            )
+            return Clash(values=values, reason=reason)
+    return None
+
+
 RULES = (
     CellRule(
         name="pip-fields",
@@ -179,6 +217,18 @@ def lock_rules(one_cuda: Provenance) -> tuple[LockRule, ...]:
             says="what is added by pip changes no framework and no library of NVIDIA's",
             fact=LOCKED,
             ask=_moved,
+        ),
+        LockRule(
+            name="pip-index",
+            says="what is added by pip comes from the index that the row says: a public one, or an extra one",
+            fact=INDEXES,
+            ask=_from_index,
+        ),
+        LockRule(
+            name="pip-shared",
+            says="what is added by pip moves a package that the frameworks share with it: a notice",
+            fact=LOCKED,
+            ask=_shared,
         ),
         LockRule(
             name="pip-named",

@@ -47,7 +47,8 @@ def lock_rows(
             continue
         say(f"{cell.id}: asking for {', '.join(with_additions(cell) or requirements(cell))}")
         try:
-            text = make(cell, state=partial(state, mirror=mirror(site, cell)), ask=ask)
+            now = partial(state, mirror=mirror(site, cell))
+            text = make(cell, state=now, ask=ask, extra=extra_indexes(site))
             found = lockfile.parse(text, cell.id)
             path = replace_file(project.lock_path(cell), text.encode())
             _refuse_unresolved(project, cell, found)
@@ -97,12 +98,22 @@ def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
     return {"version": 1, "locks": locks}
 
 
+def extra_indexes(site: Site) -> tuple[str, ...]:
+    """Return the addresses of the site's extra indexes, which uv asks before its default one."""
+    return tuple(dict(site.uv).get("UV_INDEX", "").split())
+
+
 def make(
-    cell: Cell, *, state: Callable[[Cell], Base], ask: Callable[[Cell, tuple[str, ...]], Completed]
+    cell: Cell,
+    *,
+    state: Callable[[Cell], Base],
+    ask: Callable[[Cell, tuple[str, ...]], Completed],
+    extra: tuple[str, ...] = (),
 ) -> str:
     """Return the text of the lock. What uv refuses becomes part of it.
 
     ``state`` asks the mirror for the distribution's state, ``ask`` the index: as ``compile_pins`` does.
+    ``extra`` are the addresses of the site's extra indexes.
     """
     base = state(cell)
     asked = [ask(cell, wanted) if wanted else None for wanted in (requirements(cell), toolchain(cell))]
@@ -116,7 +127,8 @@ def make(
     both = ask(cell, with_additions(cell))
     if not both.ok:
         return write(cell.id, request(cell), base, refused=refusal(both.stderr, cell))
-    return write_found(cell.id, request(cell), base, apart(alone, both.stdout, without_remarks(compiles)))
+    found = apart(alone, both.stdout, without_remarks(compiles), extra)
+    return write_found(cell.id, request(cell), base, found)
 
 
 def state(cell: Cell, mirror: Mirror | None) -> Base:
@@ -143,7 +155,8 @@ def compile_pins(
             [
                 uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
                 "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
-                "--no-header", "--no-emit-index-url", *([] if cell.pip else ["--no-annotate"]),
+                "--no-header", "--no-emit-index-url",
+                "--emit-index-annotation" if cell.pip else "--no-annotate",
                 # else uv fetches a Python of the row's version, which nothing here would run
                 "--no-python-downloads", "--python", sys.executable,
                 *options,
