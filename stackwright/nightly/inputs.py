@@ -65,7 +65,8 @@ def declared_only(pairs: Iterable[tuple[str, str]]) -> tuple[Input, ...]:
 def written(cell: Cell) -> Iterator[tuple[str, str]]:
     """Yield the row as a person wrote it, where it reaches the image."""
     own = {name: tuple(map(str, cell.value(name))) or None for name in OWN}
-    fields = {**asdict(replace(cell, files=())), **own, **dict(cell.components)}
+    own |= {"wheels": (str(cell.wheels),) if cell.wheels else None}
+    fields = {**asdict(replace(cell, files=(), wheels=None)), **own, **dict(cell.components)}
     yield from flatten({name: value for name, value in fields.items() if name not in NOT_IN_THE_KEY})
 
 

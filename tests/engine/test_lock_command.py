@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import small_project
 from command import call
+from hostile_wheels import wheel
 from upstream_server import UpstreamServer
 
 from stackwright.core.resolve import lockfile
@@ -111,6 +113,33 @@ def test_a_name_of_two_indexes_is_of_the_one_that_the_row_says(
     assert not any(
         "xK39fjDk20fkQ" in text or extra.address in text for text in (out, err, plan, more, *texts)
     )
+
+
+def test_a_wheel_of_the_folder_is_that_very_file(
+    upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the index has under its name: a newer version, and other content of the same one."""
+    file, content = wheel("ours", {"ours/__init__.py": b""}, "1.0+cu124")
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / file).write_bytes(content)
+    for version in ("99.0", "1.0+cu124"):
+        upstream.package("ours", version)
+    path = project(tmp_path, "[ours]\n    wheels: dist")
+    code, _, err = call(capsys, "--matrix", str(path), "lock")
+    assert code == 0, err
+    found = lockfile.read(tmp_path / "locks" / "small-a.txt")
+    digest = hashlib.sha256(content).hexdigest()
+    assert lockfile.added_pins(found) == f"ours==1.0+cu124 \\\n    --hash=sha256:{digest}\n"
+    code, out, _ = call(capsys, "--matrix", str(path), "plan")
+    assert code == 0 and file in out.replace("\n", "").replace(" ", "")
+    (tmp_path / "dist" / file).write_bytes(wheel("ours", {"ours/__init__.py": b"1"}, "1.0+cu124")[1])
+    code, out, _ = call(capsys, "--matrix", str(path), "plan")
+    assert code == 4 and "changed after it was locked" in " ".join(out.split())
+    (tmp_path / "dist" / file).unlink()
+    (tmp_path / "dist" / "numpy-2.2.3-py3-none-any.whl").write_bytes(wheel("numpy", {}, "2.2.3")[1])
+    path.write_text(path.read_text().replace("[ours]", "[numpy]"))
+    code, _, err = call(capsys, "--matrix", str(path), "lock")
+    assert code == 5 and "pip-wheels" in err and "frameworks bring numpy" in err
 
 
 def test_an_addition_that_moves_numpy_is_told_by_plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from dataclasses import replace
 from itertools import pairwise
@@ -11,11 +12,11 @@ from rows import CELL, LOCK, SERIES, SOURCES, cell
 
 from stackwright.core.checks.probes import words
 from stackwright.core.config import additions
-from stackwright.core.model.row import Addition, Cell, Lock, Rejection, Stack
+from stackwright.core.model.row import Addition, Cell, Folder, Lock, Rejection, Stack
 from stackwright.core.render import definition, dockerfile, layers
 from stackwright.core.render.instructions import logical_lines
 from stackwright.core.resolve import lockfile
-from stackwright.core.resolve.additions import apart, refusal
+from stackwright.core.resolve.additions import apart, of_folder, refusal
 from stackwright.core.resolve.requirements import asked, request, requirements, with_additions
 from stackwright.core.resolve.resolve import check, notices, resolve
 
@@ -247,6 +248,37 @@ def test_a_package_that_an_addition_brings_from_an_extra_index_is_named_with_it(
     answer = resolve(row, lock, SERIES)
     assert isinstance(answer, Rejection) and answer.rule == "pip-index"
     assert answer.clash == (("pip", "thing"), ("numpy-like", "2.0"))
+
+
+def test_the_wheels_of_a_folder_are_in_the_context_and_in_both_worlds() -> None:
+    content = b"a wheel"
+    own = Folder(
+        source="dist", place="", files=(("ours-1.0-py3-none-any.whl", content), ("x-1-py3-none-any.whl", b""))
+    )
+    row = cell(pip=additions.together([("ours", ())]), wheels=own)
+    digest = hashlib.sha256(content).hexdigest()
+    lines = f"ours==1.0 \\\n    --hash=sha256:{digest} \\\n{HASH}\n"
+    kept = of_folder(ALONE + lines, own)
+    assert digest in kept and f"ours==1.0 \\\n    --hash=sha256:{digest} \\\n" in kept
+    lock = lockfile.parse(lockfile.write_found(row.id, request(row), LOCK.base, apart(ALONE, kept, "")), "x")
+    assert lockfile.added_pins(lock) == f"ours==1.0 \\\n    --hash=sha256:{digest}\n"
+    stack = resolved(row, lock)
+    recipe = dockerfile.render(stack, SOURCES)
+    assert dict(recipe.files)["wheels/ours-1.0-py3-none-any.whl"] == content
+    assert "wheels/x-1-py3-none-any.whl" not in dict(recipe.files), "the lock does not name it"
+    (step,) = [one for one in logical_lines(recipe.text("Dockerfile")) if "--dest /additions" in one]
+    assert "--find-links /tmp/wheels" in step and "source=wheels,target=/tmp/wheels" in step
+    text = definition.render_definition(stack, SOURCES).text("cuda12-torch.def")
+    assert "    wheels /root/build/wheels\n" in text and "--find-links /root/build/wheels" in text
+    assert dockerfile.declared(stack)["wheels"] == {"ours-1.0-py3-none-any.whl": digest}
+    assert request(row) != request(replace(row, wheels=None))
+
+
+def test_a_lock_with_another_file_than_that_of_the_folder_is_refused() -> None:
+    own = Folder(source="dist", place="", files=(("ours-1.0-py3-none-any.whl", b"a wheel"),))
+    row = cell(pip=additions.together([("ours", ())]), wheels=own)
+    answer = resolve(row, locked(row, pin("ours", "1.0")), SERIES)
+    assert isinstance(answer, Rejection) and answer.rule == "pip-wheels"
 
 
 def test_what_moves_a_shared_package_is_a_notice() -> None:

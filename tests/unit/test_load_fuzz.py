@@ -82,6 +82,8 @@ def check_value(name: str, value: Value) -> None:
         assert name == "mpi"
         assert value.flavour in {"openmpi", "mpich"}
         check_text("version", value.version)
+    elif isinstance(value, Folder):
+        raise AssertionError("there is no folder next to this matrix")
     elif isinstance(value, tuple):
         for one in value:
             if isinstance(one, Addition):
@@ -270,6 +272,7 @@ def test_the_places_are_right_but_for_the_value() -> None:
         "keras": "3.0", "tensorflow": "2.20.0",
         "flavour": "devel", "test_on_gpu": True, "id": "two", "pip": ["einops"], "mpi.flavour": "mpich",
         "apt": ["git"], "env": {"A": "b"}, "files": [], "ports": ["8888"], "entrypoint": ["/opt/ours/start"],
+        "wheels": None,
         "mpi.version": "4.2", "gpu_arch.0": "9.0", "select.0": "o*", "exclude.torch": "2.6.0",
         "top.defaults": {}, "top.axes": {"torch": ["2.6.0"]}, "top.include": [{"id": "x", **BASE}],
         "top.exclude": [], "top.select": ["one"],

@@ -140,6 +140,23 @@ def test_a_folder_with_anything_but_plain_files_is_refused(kind: str, says: str,
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (("x.txt",), "x.txt is not the name of a wheel"),
+        (("ours-1.0.tar.gz",), "is not the name of a wheel"),
+        (("ours-1.0-py3-none-any.whl", "ours-1.1-py3-none-any.whl"), "two versions of ours: 1.0 and 1.1"),
+        ((), "is empty"),
+    ],
+)
+def test_a_folder_of_wheels_has_one_version_of_each(files: tuple[str, ...], says: str, folder: Path) -> None:
+    (folder / "dist").mkdir()
+    for file in files:
+        (folder / "dist" / file).write_bytes(b"")
+    with pytest.raises(MatrixError, match=says):
+        read(folder, {"pip": ["ours"], "wheels": "dist"})
+
+
 def test_a_folder_that_is_a_link_or_empty_is_refused(folder: Path) -> None:
     (folder / "empty").mkdir()
     (folder / "linked").symlink_to(folder / "ours")

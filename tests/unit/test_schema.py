@@ -31,7 +31,11 @@ ROW = {
 }
 
 
-BESIDE = Beside(text=lambda name: "", folder=lambda name: (("start", b"#!/bin/sh\n"),))
+BESIDE = Beside(
+    text=lambda name: "",
+    folder=lambda name: (("start", b"#!/bin/sh\n"),),
+    wheels=lambda name: (("ours-1.0-py3-none-any.whl", b""),),
+)
 
 
 def editor_accepts(document: Any) -> bool:

@@ -94,7 +94,7 @@ FIELDS = (
     "provider", "os", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
     *(module.name for module in MODULES), "gpu_arch", "flavour", "test_on_gpu", "pip",
-    "apt", "env", "files", "ports", "entrypoint",
+    "apt", "env", "files", "ports", "entrypoint", "wheels",
 )  # fmt: skip
 """Of a row, in the order of the notation."""
 

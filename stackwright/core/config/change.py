@@ -10,7 +10,7 @@ from stackwright.core.model.row import Addition, Cell, Mpi, Variable
 FIELDS = (
     "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
     *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu", "pip",
-    "apt", "env", "files", "ports", "entrypoint",
+    "apt", "env", "files", "ports", "entrypoint", "wheels",
 )  # fmt: skip
 
 

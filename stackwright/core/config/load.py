@@ -32,7 +32,9 @@ START = Mark(line=1, column=1)
 def load(path: Path) -> Matrix:
     """Raises MatrixError, with file, line and column, for everything that is wrong with the file."""
     beside = Beside(
-        text=lambda name: _read_from_folder(path, name), folder=partial(own.read_folder, path.parent)
+        text=lambda name: _read_from_folder(path, name),
+        folder=partial(own.read_folder, path.parent),
+        wheels=partial(own.read_folder, path.parent, limit=own.MOST_OF_WHEELS, searched=False),
     )
     return interpret(read_text(path), str(path), beside=beside)
 
@@ -43,6 +45,7 @@ class Beside:
 
     text: Callable[[str], str]
     folder: Callable[[str], tuple[tuple[str, bytes], ...]]
+    wheels: Callable[[str], tuple[tuple[str, bytes], ...]]
 
 
 def interpret(text: str, path: str, loader: type[Any] = LOADER, beside: Beside | None = None) -> Matrix:
@@ -150,6 +153,7 @@ class _Values:
             "env": lambda checked: own.variables(checked.items()),
             "files": self._folders,
             "ports": own.ports,
+            "wheels": self._wheels,
         }
 
     def fields(self, checked: Any) -> Fields:
@@ -171,6 +175,14 @@ class _Values:
             ((one["name"], (one["import"],) if "import" in one else ()) for one in entries),
             extra=[one["name"] for one in entries if one.get("index") == "extra"],
         )
+
+    def _wheels(self, name: str | None) -> Value:
+        if name is None or self._beside is None:
+            return None
+        files = self._beside.wheels(name)
+        if wrong_one := own.odd_wheel(files):
+            raise MatrixError(wrong_one, place=name, hint="put one version of each wheel into the folder")
+        return Folder(source=name, place="", files=files)
 
     def _text(self, name: str) -> str:
         if self._beside is None:

@@ -63,6 +63,7 @@ HOW = {
     "files": "[{from: ours, to: /opt/ours}]",
     "ports": '["8888"]',
     "entrypoint": "[/opt/ours/start]",
+    "wheels": "dist",
     "publish": '{moving: ["{row}"]}',
     "require": "[static, link, built, collective]",
     "tags": '["{row}-{date}"]',

@@ -11,6 +11,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
 from stackwright.core.config.additions import FILE
 from stackwright.core.credentials import Search, holds
 from stackwright.core.errors import MatrixError
@@ -34,6 +36,7 @@ MOST = 100
 """Entries of a list."""
 MOST_FILES, MOST_BYTES = 1000, 16 * 2**20
 """Of one folder that is copied in: what is larger is data, and does not belong in an image."""
+MOST_OF_WHEELS = 256 * 2**20
 SPLIT_IT = "mount what is data, and copy in what is code"
 
 
@@ -55,10 +58,12 @@ def telling(written: Iterable[tuple[str, str]]) -> str:
 # ------------------------------------------------------------------------- folders next to the matrix
 
 
-def read_folder(beside: Path, name: str) -> tuple[tuple[str, bytes], ...]:
+def read_folder(
+    beside: Path, name: str, limit: int = MOST_BYTES, *, searched: bool = True
+) -> tuple[tuple[str, bytes], ...]:
     """Return path and content of each file in a folder next to the matrix. No link is followed.
 
-    Raise MatrixError for what cannot be copied in, and for a credential.
+    Raise MatrixError for what cannot be copied in, and for a credential where the files are ``searched``.
     """
     folder = beside / name
     if folder.is_symlink() or not folder.is_dir():
@@ -67,10 +72,10 @@ def read_folder(beside: Path, name: str) -> tuple[tuple[str, bytes], ...]:
     size = 0
     for path in _files(folder):
         size += path.stat().st_size
-        if size > MOST_BYTES or len(found) == MOST_FILES:
-            cause = f"the folder has more than {MOST_FILES} files or {MOST_BYTES // 2**20} MiB"
+        if size > limit or len(found) == MOST_FILES:
+            cause = f"the folder has more than {MOST_FILES} files or {limit // 2**20} MiB"
             raise _refused(folder, cause, SPLIT_IT)
-        found.append((path.relative_to(folder).as_posix(), _content(path)))
+        found.append((path.relative_to(folder).as_posix(), _content(path, searched)))
     if not found:
         raise _refused(folder, "the folder is empty", "put a file into it, or leave 'files' out")
     return tuple(found)
@@ -91,13 +96,13 @@ def _files(folder: Path) -> Iterator[Path]:
             raise _refused(path, "is neither a file nor a folder", "a link is not followed: copy the file")
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, searched: bool) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror}", "check its permissions") from None
     search = Search(path.name)
-    search.feed(content)
+    search.feed(content if searched else b"")
     if kinds := search.found():
         hint = "everyone who has the image could read it: give it to the job, and not to the image"
         raise _refused(path, f"holds a {kinds[0]}", hint)
@@ -106,6 +111,25 @@ def _content(path: Path) -> bytes:
 
 def _refused(path: Path, cause: str, hint: str) -> MatrixError:
     return MatrixError(cause, place=str(path), hint=hint)
+
+
+def odd_wheel(files: Iterable[tuple[str, bytes]]) -> str:
+    """Return what is wrong with the names in a folder of wheels; empty where nothing is."""
+    seen: dict[str, str] = {}
+    for path, _ in files:
+        try:
+            name, version, _, _ = parse_wheel_filename(path)
+        except InvalidWheelFilename:
+            return f"{path[:60]} is not the name of a wheel"
+        if seen.setdefault(name, str(version)) != str(version):
+            return f"there are two versions of {name}: {seen[name]} and {version}"
+    return ""
+
+
+def versions(wheels: Folder | None) -> dict[str, str]:
+    """Return the version of each distribution in a folder of wheels."""
+    names = (parse_wheel_filename(path) for path, _ in (wheels.files if wheels else ()))
+    return {name: str(version) for name, version, _, _ in names}
 
 
 def twice(folders: Iterable[Folder]) -> str:

@@ -120,6 +120,7 @@ OF_IMAGE = {
     "files.to": Notation(own.PLACE, "/opt/ours"),
     "ports": Notation(own.PORT, "8888"),
     "entrypoint": Notation(own.WORD, "/opt/ours/start"),
+    "wheels": Notation(additions.FILE, "dist"),
 }
 """Strings of what a row adds to its image besides Python packages."""
 VARIABLE = Notation(own.VARIABLE, "HF_HOME")
@@ -269,6 +270,8 @@ OF_ROWS_IMAGE: dict[str, Any] = {
     "entrypoint": _listed(
         Annotated[str, OF_IMAGE["entrypoint"]], "A program and its words, which start each command."
     ),
+    "wheels": Annotated[str, OF_IMAGE["wheels"], Field(description="Folder of wheels that pip names.")]
+    | None,
 }
 """What a row adds to its image besides Python packages."""
 

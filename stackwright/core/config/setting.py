@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -140,16 +141,17 @@ def _env(text: str) -> Any:
     return own.variables(checked["env"].items())
 
 
-def _files(text: str) -> Any:
+def _next_to_the_matrix(name: str, empty: Any, text: str) -> Any:
     if text:
-        raise UsageError("--set files: a folder is copied in by the matrix alone", hint="--set files=")
-    return ()
+        raise UsageError(f"--set {name}: a folder is named by the matrix alone", hint=f"--set {name}=")
+    return empty
 
 
 READERS: Mapping[str, Callable[[str], Any]] = {
     "pip": _pip,
     "env": _env,
-    "files": _files,
+    "files": partial(_next_to_the_matrix, "files", ()),
+    "wheels": partial(_next_to_the_matrix, "wheels", None),
     **{name: _listed(name) for name in ("apt", "ports", "entrypoint")},
 }
 """Fields that are lists or mappings."""

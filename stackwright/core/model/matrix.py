@@ -14,6 +14,7 @@ Value = (
     | tuple[Addition, ...]
     | tuple[Variable, ...]
     | tuple[Folder, ...]
+    | Folder
     | Mpi
 )
 """Of one field. None was written as ``null`` and means the same as leaving the field out."""

@@ -175,6 +175,7 @@ class Cell:
     files: tuple[Folder, ...] = ()
     ports: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] = ()
+    wheels: Folder | None = None
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
 
@@ -308,6 +309,7 @@ class Stack:
     files: tuple[Folder, ...] = ()
     ports: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] = ()
+    wheels: Folder | None = None
 
     @property
     def modules(self) -> tuple[str, ...]:

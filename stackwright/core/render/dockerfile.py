@@ -73,7 +73,12 @@ def _own(stack: Stack) -> dict[str, Any]:
         "files": {one.place: one.sha256 for one in stack.files},
         "ports": list(stack.ports),
         "entrypoint": list(stack.entrypoint),
+        "wheels": {path: hashlib.sha256(content).hexdigest() for path, content in _wheels(stack)},
     }
+
+
+def _wheels(stack: Stack) -> tuple[tuple[str, bytes], ...]:
+    return stack.wheels.files if stack.wheels else ()
 
 
 def render(stack: Stack, sources: Sources) -> Recipe:
@@ -100,6 +105,7 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
         files["additions.txt"] = added_pins(stack.lock).encode()
     for build in builds(stack):
         files |= build.context(stack, sources)
+    files |= {f"wheels/{path}": content for path, content in _wheels(stack)}
     return files | {f"{COPIED}{path}": content for one in stack.files for path, content in one.placed()}
 
 

@@ -6,12 +6,14 @@ what both have in different versions was moved by them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterator
 
 from stackwright.core.config.additions import name
-from stackwright.core.model.row import Cell
-from stackwright.core.resolve.lockfile import NAME, PIN, Found
+from stackwright.core.config.own import versions
+from stackwright.core.model.row import Cell, Folder
+from stackwright.core.resolve.lockfile import HASH, NAME, PIN, Found
 
 ASKER = re.compile(r"    #(?: via| ) +(?!via$)([^\s]+)", re.ASCII)
 """uv's remark on who requires a package, as one line or as several."""
@@ -25,6 +27,21 @@ ONLY_WHEELS = "only wheels are installed, and nothing is compiled but the row's 
 def without_remarks(answer: str) -> str:
     """Return uv's answer as a lock has it."""
     return "".join(f"{block}\n" for block in _blocks(answer).values())
+
+
+def of_folder(answer: str, wheels: Folder) -> str:
+    """Return uv's answer with no other files of the distributions in a folder than those in it.
+
+    An index may have the same version of the same name.
+    """
+    own = {hashlib.sha256(content).hexdigest() for _, content in wheels.files}
+    names, which, kept = versions(wheels), "", []
+    for line in answer.splitlines():
+        if pin := PIN.fullmatch(line):
+            which = pin[1]
+        if which not in names or not (found := HASH.fullmatch(line)) or found[0].split(":")[1][:64] in own:
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept)
 
 
 def apart(alone: str, both: str, toolchain: str, extra: Collection[str] = ()) -> Found:

@@ -9,6 +9,7 @@ from packaging.specifiers import SpecifierSet
 
 from stackwright.core.components.component import Kind
 from stackwright.core.components.table import COMPONENTS, lowest_limit, of_kind
+from stackwright.core.config.own import versions
 from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell
@@ -79,6 +80,11 @@ def overrides(cell: Cell) -> tuple[str, ...]:
     return (f"{CUDA.wheel('nccl', cuda)}=={_pin(cell.nccl, parts=3)}",)
 
 
+def of_wheels(cell: Cell) -> tuple[str, ...]:
+    """Return constraints to the versions in the row's folder of wheels: no index has a newer one of them."""
+    return tuple(f"{name}=={version}" for name, version in sorted(versions(cell.wheels).items()))
+
+
 def constraints(cell: Cell) -> tuple[str, ...]:
     """Return the row's cuDNN, which replaces none that a wheel pins: uv refuses where the two differ."""
     cuda = cuda_of(cell)
@@ -111,6 +117,7 @@ def request(cell: Cell) -> str:
     asked = [
         *requirements(cell), *overrides(cell), *constraints(cell), *toolchain(cell), cell.python,
         platform(cell.os), *distribution_packages(cell), *with_additions(cell),
+        *((str(cell.wheels),) if cell.wheels else ()),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
@@ -129,4 +136,5 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
 
 def question(cell: Cell, wanted: tuple[str, ...]) -> tuple[object, ...]:
     """Return what the answer of the index depends on: rows with the same question have the same answer."""
-    return wanted, overrides(cell), constraints(cell), cell.python, platform(cell.os)
+    wheels = cell.wheels if wanted == with_additions(cell) else None
+    return wanted, overrides(cell), constraints(cell), cell.python, platform(cell.os), wheels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES, PA
 from stackwright.core.config.additions import name
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
-from stackwright.core.model.row import Added, Cell, Lock, Notice, Refused, Rejection, Stack
+from stackwright.core.model.row import Added, Cell, Folder, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
@@ -140,7 +141,20 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         files=cell.files,
         ports=cell.ports,
         entrypoint=cell.entrypoint,
+        wheels=_wheels(cell, lock),
     )
+
+
+def _wheels(cell: Cell, lock: Lock) -> Folder | None:
+    """Return those of the row's folder that the lock names, by their content."""
+    if cell.wheels is None:
+        return None
+    named = tuple(
+        (path, content)
+        for path, content in cell.wheels.files
+        if f"sha256:{hashlib.sha256(content).hexdigest()}" in lock.text
+    )
+    return replace(cell.wheels, files=named) if named else None
 
 
 def _added(cell: Cell, lock: Lock) -> tuple[Added, ...]:

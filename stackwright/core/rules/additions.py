@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 
 from stackwright.core.components.table import COMPONENTS
 from stackwright.core.config.additions import accepts, conditional, name
+from stackwright.core.config.own import versions
 from stackwright.core.facts.provenance import Provenance, documented, read
 from stackwright.core.model.row import Cell, Lock
 from stackwright.core.rules.derived import cuda_majors, cuda_of
@@ -149,6 +152,28 @@ def _as_named(cell: Cell, lock: Lock) -> Clash | None:
     return None
 
 
+def _own_wheels(cell: Cell, lock: Lock) -> Clash | None:
+    """Refuse a wheel of the row's folder that the frameworks bring too, or that the lock has otherwise."""
+    added = {package.name for package in lock.added}
+    locked = {package.name: package.version for package in lock.packages}
+    for which, version in versions(cell.wheels).items():
+        if which in locked and which not in added:
+            values = (("wheels", f"{which} {version}"), (which, locked[which]))
+            return Clash(values=values, reason=f"the row's frameworks bring {which}, and a folder does not")
+        if which in added and not _of_folder(cell, lock, which):
+            values = (("wheels", f"{which} {version}"), (which, locked[which]))
+            return Clash(values=values, reason=f"the lock has a {which} that is not in the row's folder")
+    return None
+
+
+def _of_folder(cell: Cell, lock: Lock, which: str) -> bool:
+    files = cell.wheels.files if cell.wheels else ()
+    block = lock.text.partition(f"\n{which}==")[2].split("\n")
+    digests = {hashlib.sha256(content).hexdigest() for _, content in files}
+    hashes = list(takewhile(lambda line: line.startswith("    --hash"), block[1:]))
+    return bool(hashes) and all(line.split(":")[1][:64] in digests for line in hashes)
+
+
 def _shared(cell: Cell, lock: Lock) -> Clash | None:
     """Warn of other versions of what the row has anyway: its layer is another one than that of other rows."""
     moved = [one for one in lock.moved if not (_field(one[0]) or OF_NVIDIA.fullmatch(one[0]))]
@@ -223,6 +248,12 @@ def lock_rules(one_cuda: Provenance) -> tuple[LockRule, ...]:
             says="what is added by pip comes from the index that the row says: a public one, or an extra one",
             fact=INDEXES,
             ask=_from_index,
+        ),
+        LockRule(
+            name="pip-wheels",
+            says="a wheel of the row's folder is that very file, and none that the frameworks bring",
+            fact=LOCKED,
+            ask=_own_wheels,
         ),
         LockRule(
             name="pip-shared",

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from stackwright.core.errors import RejectedError, SiteError, StackwrightError
-from stackwright.core.model.row import Base, Cell, Lock
+from stackwright.core.model.row import Base, Cell, Folder, Lock
 from stackwright.core.model.site import Mirror, Site
 from stackwright.core.resolve import lockfile, resolve
-from stackwright.core.resolve.additions import apart, refusal, without_remarks
+from stackwright.core.resolve.additions import apart, of_folder, refusal, without_remarks
 from stackwright.core.resolve.lockfile import Found, write, write_found
 from stackwright.core.resolve.requirements import (
     constraints,
     distribution_packages,
+    of_wheels,
     overrides,
     platform,
     request,
@@ -127,7 +128,8 @@ def make(
     both = ask(cell, with_additions(cell))
     if not both.ok:
         return write(cell.id, request(cell), base, refused=refusal(both.stderr, cell))
-    found = apart(alone, both.stdout, without_remarks(compiles), extra)
+    together = of_folder(both.stdout, cell.wheels) if cell.wheels else both.stdout
+    found = apart(alone, together, without_remarks(compiles), extra)
     return write_found(cell.id, request(cell), base, found)
 
 
@@ -146,10 +148,12 @@ def compile_pins(
     options: tuple[str | Path, ...] = ("--no-config",),
 ) -> Completed:
     """uv's answer, or its refusal. SiteError when the index did not answer."""
+    own = wanted == with_additions(cell)
     with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
         files = [
             *_file(folder, "overrides", overrides(cell)),
-            *_file(folder, "constraints", constraints(cell)),
+            *_file(folder, "constraints", (*constraints(cell), *(of_wheels(cell) if own else ()))),
+            *_wheels(Path(folder), cell.wheels if own else None),
         ]
         answer = runner(
             [
@@ -171,6 +175,17 @@ def compile_pins(
         details = tuple(line.strip() for line in more)
         raise SiteError(f"uv could not ask the package index: {first}", place=cell.id, details=details)
     return answer
+
+
+def _wheels(folder: Path, wheels: Folder | None) -> list[str]:
+    """Write a row's own wheels, and return the option of uv that names their folder."""
+    if wheels is None:
+        return []
+    place = folder / "wheels"
+    place.mkdir()
+    for path, content in wheels.files:
+        (place / path).write_bytes(content)
+    return ["--find-links", str(place)]
 
 
 def _file(folder: str, option: str, lines: tuple[str, ...]) -> list[str]:
