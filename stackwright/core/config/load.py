@@ -55,7 +55,7 @@ def interpret(text: str, path: str, loader: type[Any] = LOADER, beside: Beside |
         checked = ADAPTER.validate_python(plain(root))
     except ValidationError as error:
         raise explain(error, root, path) from None
-    matrix = _matrix(checked, root, path, _Values(beside))
+    matrix = _matrix(checked, root, path, _Values(beside, path))
     _refuse_double(matrix)
     _refuse_incomplete(matrix)
     return matrix
@@ -146,8 +146,8 @@ def plain(node: Node) -> Any:
 class _Values:
     """Makes the values of fields, and reads the files that they name."""
 
-    def __init__(self, beside: Beside | None) -> None:
-        self._beside = beside
+    def __init__(self, beside: Beside | None, path: str) -> None:
+        self._beside, self._path = beside, path
         self._makers: dict[str, Callable[[Any], Value]] = {
             "pip": self._pip,
             "env": lambda checked: own.variables(checked.items()),
@@ -177,8 +177,10 @@ class _Values:
         )
 
     def _wheels(self, name: str | None) -> Value:
-        if name is None or self._beside is None:
+        if name is None:
             return None
+        if self._beside is None:
+            raise wrong(self._path, START, "a folder of wheels needs a matrix in a folder")
         files = self._beside.wheels(name)
         if wrong_one := own.odd_wheel(files):
             raise MatrixError(wrong_one, place=name, hint="put one version of each wheel into the folder")

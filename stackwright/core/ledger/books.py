@@ -95,6 +95,8 @@ def _listed(path: str, books: Books) -> str | None:
 
 def expected(entry: Entry, books: Books) -> tuple[Expected, re.Match[str]] | None:
     for one in (*EXPECTED, *OF_A_SIF) if books.row.world is World.SIF else EXPECTED:
+        if one.of and one.of not in books.distribution.packages:
+            continue
         if one.kind is entry.kind and (match := one.path.fullmatch(entry.path)):
             package = match.groupdict().get("package")
             if package is None or package in books.distribution.packages or package == "format":

@@ -24,7 +24,8 @@ class Expected:
     """``path``, ``target`` and ``line`` are patterns of the whole.
 
     Of a file: ``copy_of`` has the same content, ``line`` fits each of its lines but for comments, ``like`` is
-    the name of a template of venv's; without one of these, any content does.
+    the name of a template of venv's; without one of these, any content does. ``of`` is the package whose
+    scripts make it: without that package the name belongs to nothing.
     """
 
     path: re.Pattern[str]
@@ -34,6 +35,7 @@ class Expected:
     line: re.Pattern[str] | None = None
     target: re.Pattern[str] | None = None
     like: str = ""
+    of: str = ""
 
 
 def _file(path: str, why: str, *, copy_of: str = "", line: str = "", like: str = "") -> Expected:
@@ -41,8 +43,17 @@ def _file(path: str, why: str, *, copy_of: str = "", line: str = "", like: str =
     return Expected(path=re.compile(path), why=why, copy_of=copy_of, line=fits, like=like)
 
 
-def _link(path: str, target: str, why: str) -> Expected:
-    return Expected(path=re.compile(path), why=why, kind=Kind.LINK, target=re.compile(target))
+def _link(path: str, target: str, why: str, of: str = "") -> Expected:
+    return Expected(path=re.compile(path), why=why, kind=Kind.LINK, target=re.compile(target), of=of)
+
+
+def _state(package: str, path: str, *folders: str) -> tuple[Expected, ...]:
+    """Return what the scripts of a package make, which a row may add: state that nothing else reads."""
+    found = Expected(path=re.compile(path), why=STATE, of=package)
+    return (
+        found,
+        *(Expected(path=re.compile(folder), why=STATE, kind=Kind.FOLDER, of=package) for folder in folders),
+    )
 
 
 def _folder(path: str, why: str) -> Expected:
@@ -67,7 +78,7 @@ UNIT = r"(/usr)?/lib/systemd/(system|user)/[^/]+"
 BASE = "/usr/share/base-files"
 OPENSSH = "/usr/share/openssh/sshd_config"
 
-EXPECTED = (
+EXPECTED: tuple[Expected, ...] = (
     # What our steps make.
     _file("/etc/stackwright/row.json", f"{STEP}; static.row-file compares it with the row"),
     _file(r"/etc/ld\.so\.conf\.d/stackwright\.conf", STEP, line=NVIDIA),
@@ -105,7 +116,7 @@ EXPECTED = (
     _file(r"/etc/resolv\.conf", "an engine mounts its own over it", line=EMPTY),
     _file(r"/etc/(fstab|hosts\.(allow|deny))", DISTRIBUTION, line=EMPTY),
     _file("/etc/networks", DISTRIBUTION, line=r"(default|loopback|link-local)\s+[\d.]+"),
-    _file("/etc/shells", DISTRIBUTION, line="(/usr)?/bin/(sh|r?bash|dash)"),
+    _file("/etc/shells", DISTRIBUTION, line="(/usr)?/bin/(sh|r?bash|dash|r?zsh|tmux|screen|fish)"),
     _file("/etc/pam.d/common-(account|auth|password|session|session-noninteractive)", DISTRIBUTION, line=PAM),
     _file(r"/etc/ca-certificates\.conf", DISTRIBUTION, line=r"mozilla/.+\.crt"),
     _file("/etc/python3/debian_config", DISTRIBUTION, line=r"\[DEFAULT\]|byte-compile = standard"),
@@ -122,7 +133,7 @@ EXPECTED = (
     _link("/etc/dpkg/origins/default", "debian", DISTRIBUTION),
     _link("/etc/localtime", "/usr/share/zoneinfo/Etc/UTC", DISTRIBUTION),
     _link("/etc/mtab", r"(\.\.)?/proc/(self/)?mounts", DISTRIBUTION),
-    _link("/etc/rc[0-6S].d/[SK][0-9]{2}([a-z.]+)", r"\.\./init\.d/[a-z.]+", DISTRIBUTION),
+    _link("/etc/rc[0-6S].d/[SK][0-9]{2}([a-z0-9.-]+)", r"\.\./init\.d/[a-z0-9.-]+", DISTRIBUTION),
     _link("/etc/runit/runsvdir/default/ssh", "/etc/sv/ssh", DISTRIBUTION),
     _link(r"/etc/systemd/(system|user)/(.+\.wants/)?[^/]+", UNIT, DISTRIBUTION),
     _link("/run/shm", "/dev/shm", DISTRIBUTION),  # noqa: S108 (a name in an image)
@@ -144,6 +155,20 @@ EXPECTED = (
     _file(r"/var/lib/(shells\.state|ucf/(hashfile|registry)(\.\d)?|systemd/catalog/database)", STATE),
     _file(r"/var/lib/python/python3\.\d+_installed|/run/adduser", STATE, line=EMPTY),
     _file(r"/var/lib/systemd/deb-systemd-(user-)?helper-(enabled|masked)/.+", STATE),
+    # State of packages that a row may add.
+    _link(r"/etc/fonts/conf\.d/[\w.-]+\.conf", r"(/usr/share/fontconfig|\.\.)/conf\.avail/[\w.-]+\.conf",
+          DISTRIBUTION, of="fontconfig-config"),
+    *_state("fontconfig", r"/var/cache/fontconfig/[\w.-]+|/usr(/local)?/share/fonts/(.+/)?\.uuid"),
+    *_state("fontconfig-config", EMPTY, "/usr/local/share/fonts"),
+    *_state("shared-mime-info", "/usr/share/mime/.+", "/usr/share/mime/.+"),
+    *_state("libgdk-pixbuf-2.0-0", r"/usr/lib/[\w-]+/gdk-pixbuf-2\.0/[\d.]+/loaders\.cache"),
+    *_state("libgvc6", r"/usr/lib/[\w-]+/graphviz/config6a"),
+    *_state("gtk-update-icon-cache", r"/usr/share/icons/[\w.-]+/icon-theme\.cache"),
+    *_state("zsh-common", EMPTY, "/usr/local/share/zsh(/site-functions)?"),
+    *_state("locales", r"/etc/locale\.(gen|conf)"),
+    *_state("git-lfs", "/etc/gitconfig"),
+    *_state("man-db", "/var/lib/man-db/auto-update"),
+    *_state("emacsen-common", "/var/lib/emacsen-common/state/.+", "/var/lib/emacsen-common/state/.+"),
     # Folders that are empty, or that hold what packages put there.
     _folder("/(media|mnt|opt|srv|etc/opt|var/opt|root/.ssh|etc/python3)", DISTRIBUTION),
     _folder("/usr/local(/(bin|etc|games|include|lib|libexec|sbin|share|src))?", DISTRIBUTION),
