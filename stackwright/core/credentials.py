@@ -8,11 +8,11 @@ One text, as a value of ENV or a line of the history:
     kinds(text)               # ("password",)
     redact(text)              # the text with "[redacted: password]" instead of the value
 
-Files, in pieces of any size, each with a search of its own:
+Files, in windows, each file with a search of its own:
 
     search = Search(path)     # its path from the root: it separates source code from settings
-    for piece in pieces:      # in order, of 512 bytes at least but for the last
-        search.feed(piece)
+    for window in windows:    # in order, of 512 bytes at least but for the last
+        search.look(window, known)  # as many of its bytes were the end of the last window, OVERLAP at most
     search.found()            # ("private key",): the kinds of what is in it, once each
 
 ``found`` leaves out what ``EXCEPTIONS`` has a reason for. Text, tar archives and compressed files are
@@ -34,7 +34,7 @@ from typing import Any, Protocol
 from stackwright.core.shapes import FIRST_BYTES, KEYS, LOGINS, SETS, TOKENS, Shape, compiled
 
 OVERLAP = 4096
-"""Bytes at the end of a piece that are searched again with the next."""
+"""Bytes at the end of a window that are searched again at the begin of the next."""
 
 REDACTED = "[redacted: "
 """What a mark begins with."""
@@ -98,7 +98,7 @@ EXCEPTIONS: tuple[Known, ...] = (
 )  # fmt: skip
 
 
-def hits(data: bytes, shapes: Iterable[Shape] = TEXTS) -> Iterator[Hit]:
+def hits(data: bytes | bytearray, shapes: Iterable[Shape] = TEXTS) -> Iterator[Hit]:
     for shape in shapes:
         if not any(hint in data for hint in shape.hints):
             continue
@@ -220,43 +220,43 @@ class Search:
         self._tail, self._read = b"", 0
         self._unpack: Unpacks | None = None
 
-    def feed(self, piece: bytes) -> None:
-        """The next piece of the file."""
-        if not piece:
+    def look(self, window: bytes | bytearray, known: int = 0) -> None:
+        """The next window of the file. The first ``known`` of its bytes were the end of the one before."""
+        if not window:
             return
         if not self._read:
-            self._begin(piece)
-        self._read += len(piece)
+            self._begin(window)
+        self._read += len(window) - known
         if self._read > SETTINGS_LIMIT and self._shapes is TEXTS:
             self._shapes = FILES
         if self._unpack is None:
-            self._search(piece)
+            self._search(window)
         elif self._read < UNPACKED_LIMIT:
-            self._search(self._unpacked(piece))
+            unpacked = self._tail + self._unpacked(bytes(window[known:]))
+            self._search(unpacked)
+            self._tail = unpacked[-OVERLAP:]
 
     def found(self) -> tuple[str, ...]:
         """Kinds, but for those that this file is known for."""
         known = (exception.kinds for exception in EXCEPTIONS if re.fullmatch(exception.path, self._path))
         return tuple(sorted(set(self._kinds).difference(*known)))
 
-    def _begin(self, piece: bytes) -> None:
+    def _begin(self, piece: bytes | bytearray) -> None:
         self._kinds |= {kind: None for kind, pattern in FIRST_BYTES if compiled(pattern).match(piece)}
         unpack = next((make for magic, make in PACKED if piece.startswith(magic)), None)
         if unpack:
             self._unpack = unpack()
         self._shapes = self._shapes_of(piece)
 
-    def _shapes_of(self, piece: bytes) -> tuple[Shape, ...]:
+    def _shapes_of(self, piece: bytes | bytearray) -> tuple[Shape, ...]:
         if b"\0" in piece[:8192] and piece[257:262] != b"ustar" and self._unpack is None:
             return PROGRAMS
         if re.fullmatch(SOURCE, self._path) or self._unpack:
             return FILES
         return TEXTS
 
-    def _search(self, piece: bytes) -> None:
-        data = self._tail + piece
+    def _search(self, data: bytes | bytearray) -> None:
         self._kinds |= {hit.kind: None for hit in hits(data, self._shapes)}
-        self._tail = data[-OVERLAP:]
 
     def _unpacked(self, piece: bytes) -> bytes:
         """What a piece of a compressed file holds; nothing where it is damaged."""

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 import certifi
 
+from stackwright.core.credentials import OVERLAP
 from stackwright.core.errors import EngineError
 from stackwright.core.ledger import wheels
 from stackwright.core.model.site import Site
@@ -73,22 +74,14 @@ class Sought:
 
 
 class _Search:
-    """The end of each piece is searched again with the next."""
-
     def __init__(self, wanted: tuple[tuple[str, tuple[bytes, ...]], ...]) -> None:
         self._left, self._found = dict(wanted), list[str]()
-        self._overlap = max((len(value) for _, values in wanted for value in values), default=1) - 1
-        self._tail = b""
 
-    def feed(self, piece: bytes) -> None:
-        if not self._left:
-            return
-        text = self._tail + piece
-        hit = [name for name, values in self._left.items() if any(value in text for value in values)]
+    def look(self, window: bytes | bytearray) -> None:
+        hit = [name for name, values in self._left.items() if any(value in window for value in values)]
         for name in hit:
             del self._left[name]
         self._found += hit
-        self._tail = text[-self._overlap :] if self._overlap else b""
 
     def found(self) -> tuple[str, ...]:
         return tuple(self._found)
@@ -116,7 +109,7 @@ def needles(site: Site) -> Needles:
     if site.signing_key:
         lines = site.signing_key.read_bytes().split()
         found["signing key"] = (_hash_of(site.signing_key), *(line for line in lines if len(line) >= 40))
-    return {name: values for name, values in found.items() if values}
+    return {name: tuple(value[:OVERLAP] for value in values) for name, values in found.items() if values}
 
 
 def search(site: Site) -> Sought:
@@ -135,7 +128,7 @@ def read(docker: Docker, image: str, site: Site) -> Outside:
         raise EngineError("there is no such image", place=image, hint="build.py build")
     sought = search(site)
     told = sought()
-    told.feed(json.dumps([found, *(asdict(line) for line in engine.layers(docker, image))]).encode())
+    told.look(json.dumps([found, *(asdict(line) for line in engine.layers(docker, image))]).encode())
     left = [Left(what, "its configuration", "the image") for what in told.found()]
     reads = layers.read(docker, image, found, sought)
     left += (

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackwright.core.credentials import EXCEPTIONS, Search, kinds, redact, redacted
+from stackwright.core.credentials import EXCEPTIONS, OVERLAP, Search, kinds, redact, redacted
 
 RANDOM = Random(7)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -127,7 +127,8 @@ def test_what_only_looks_like_one_stays(text: str) -> None:
 def found(content: bytes, path: str = "/srv/left", size: int = 2**20) -> tuple[str, ...]:
     search = Search(path)
     for start in range(0, len(content), size):
-        search.feed(content[start : start + size])
+        known = min(start, OVERLAP)
+        search.look(content[start - known : start + size], known)
     return search.found()
 
 

@@ -102,7 +102,7 @@ def _content(path: Path, searched: bool) -> bytes:
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror}", "check its permissions") from None
     search = Search(path.name)
-    search.feed(content if searched else b"")
+    search.look(content if searched else b"")
     if kinds := search.found():
         hint = "everyone who has the image could read it: give it to the job, and not to the image"
         raise _refused(path, f"holds a {kinds[0]}", hint)

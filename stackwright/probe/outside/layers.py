@@ -81,7 +81,7 @@ class Collected:
 
     def link(self, entry: Entry, search: Searching) -> None:
         sought = search()
-        sought.feed(os.fsencode(entry.target))
+        sought.look(os.fsencode(entry.target))
         if left := sought.found():
             self.seen.append(FileFacts(path=entry.path, layer=self.name, left=left))
         self.add(entry)
