@@ -153,9 +153,10 @@ def _with_image(job: Job, current: Record, images: Images) -> Record:
     purposes = layers.of_history(
         job.row.recipe, dict(job.row.stack.communication), tuple(layer.created_by for layer in history)
     )
+    digests = layers.digests(found["RootFS"]["Layers"], ((line.created_by, line.size) for line in history))
     recorded = tuple(
-        Layer(created_by=layer.created_by[:120], what=purpose, bytes=layer.size)
-        for layer, purpose in zip(history, purposes, strict=True)
+        Layer(created_by=layer.created_by[:120], what=purpose, bytes=layer.size, digest=digest)
+        for layer, purpose, digest in zip(history, purposes, digests, strict=True)
         if layer.size
     )
     return replace(current, image=image, layers=recorded)

@@ -31,6 +31,6 @@ def push(by: publish.Publisher, rows: Sequence[Planned]) -> Mapping[str, Pushed 
         if not one.sif:
             found[one.row] = Pushed(
                 reference=one.reference, digest=one.digest, tags=one.tags, sent_bytes=one.sent_bytes,
-                present_bytes=one.present_bytes,
+                present_bytes=one.present_bytes, pull_bytes=one.pull_bytes,
             )  # fmt: skip
     return found

@@ -193,8 +193,14 @@ def _pushed(row: RowNight) -> Item:
     lines = (
         f"tags: {', '.join(row.pushed.tags)}",
         f"{size(row.pushed.sent_bytes)} sent, {size(row.pushed.present_bytes)} were there",
+        *_pull(row.pushed.pull_bytes),
     )
     return Item(head=f"{row.row}: {row.pushed.reference}", lines=lines)
+
+
+def _pull(lacked: int | None) -> Iterator[str]:
+    if lacked is not None:
+        yield f"a node that has the image before it pulls {size(lacked)}"
 
 
 def _unchanged(rows: tuple[RowNight, ...]) -> Iterator[Item]:

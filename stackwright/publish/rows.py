@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
+from stackwright.core.checks.observed import dig
 from stackwright.core.errors import GateError, PublishError, StackwrightError
 from stackwright.core.model.matrix import Publish
 from stackwright.core.model.record import Record, Status
@@ -37,6 +38,8 @@ class Published:
     """``reference`` is HOST/REPOSITORY@DIGEST. Its ``tags`` are set when all rows are there.
 
     ``sent_bytes`` are those of blobs that the registry did not have, ``present_bytes`` of those that it had.
+    ``pull_bytes`` are those that a node lacks which has what the row's first moving tag led to before; None
+    where it led nowhere.
     """
 
     row: str
@@ -45,6 +48,7 @@ class Published:
     tags: tuple[str, ...]
     sent_bytes: int
     present_bytes: int
+    pull_bytes: int | None = None
     sif: bool = False
 
 
@@ -279,13 +283,22 @@ def _there(by: Publisher, repository: str, digest: str) -> bool:
 
 def _published(by: Publisher, row: Planned, names: Named, manifest: Manifest, *, sent: int) -> Published:
     total = sum(manifest.blobs.values())
+    before = by.registry.manifest(names.repository, names.moving[0])
     one = Published(
         row=row.stack.id, reference=f"{by.registry.access.host}/{names.repository}@{manifest.digest}",
         digest=manifest.digest, tags=(*names.fixed, *names.moving),
         sent_bytes=sent, present_bytes=total - sent,
+        pull_bytes=_lacked(manifest, before) if before else None,
     )  # fmt: skip
     by.say(f"{one.row}: {one.reference}: {sent} bytes sent, {one.present_bytes} bytes were there")
     return one
+
+
+def _lacked(manifest: Manifest, before: Manifest) -> int:
+    """Return the bytes of blobs that another manifest does not have, which may be of anything."""
+    parts = (before.document.get("config"), *(dig(before.document, "layers") or ()))
+    there = {dig(part, "digest") for part in parts}
+    return sum(size for digest, size in manifest.blobs.items() if digest not in there)
 
 
 # -- tags ------------------------------------------------------------------------------------------

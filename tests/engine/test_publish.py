@@ -71,6 +71,16 @@ def test_what_is_there_is_not_sent_again(rows: Rows, server: RegistryServer, sai
     assert [one.sent_bytes for one in again] == [0, 0]
     assert [one.digest for one in again] == [first.digest, second.digest]
     assert any("0 bytes sent" in line for line in said)
+    assert [one.pull_bytes for one in (first, second, *again)] == [None, None, 0, 0]
+
+
+def test_what_a_node_pulls_is_what_yesterdays_image_does_not_have(
+    rows: Rows, server: RegistryServer, said: list[str]
+) -> None:
+    by = publisher(rows, access(server), said)
+    publish_rows(by, [rows.row("one")])
+    (today,) = publish_rows(by, [rows.row("one", kilobytes=256)])
+    assert today.pull_bytes is not None and 256 * 1024 < today.pull_bytes < 300 * 1024
 
 
 def test_the_same_image_gets_the_same_digest_where_nobody_remembers_it(

@@ -333,7 +333,7 @@ def test_additions_are_the_last_layer_but_the_row_and_nothing_before_changes() -
     assert [line for line in steps if line not in added][:-8] == logical_lines(before.text("Dockerfile"))[:-8]
     assert [line.split()[0] for line in added] == ["FROM", "RUN", "RUN"]
     assert layers.purposes(recipe, ("horovod",)) == (
-        "python", "runtime packages", "frameworks", "horovod", "pip", "row",
+        "python", "runtime packages", "nvidia", "nccl", "torch", "rest", "horovod", "pip", "row",
     )  # fmt: skip
     assert layers.purposes(before, ("horovod",))[-2:] == ("horovod", "row")
 

@@ -148,7 +148,7 @@ def test_each_part_is_in_the_dockerfile(full: Stack) -> None:
     assert 'ENTRYPOINT ["/usr/bin/tini", "-g", "--", "/opt/ours/start", "--quiet"]' in steps
     assert dict(recipe.files)["files/opt/ours/lib/ours.py"] == b"ANSWER = 42\n"
     assert layers.purposes(recipe, ("horovod",)) == (
-        "python", "runtime packages", "apt", "frameworks", "horovod", "files", "row",
+        "python", "runtime packages", "apt", "nvidia", "nccl", "torch", "rest", "horovod", "files", "row",
     )  # fmt: skip
     for step in steps:
         if step.startswith("RUN"):

@@ -180,19 +180,31 @@ def test_a_rendered_file_names_the_matrix_that_it_is_from(name: str, said: str) 
     assert said in definition.render_definition(stack(), sources).text("cuda12-torch.def").splitlines()[1]
 
 
-ON_TOP = ("runtime packages", "frameworks", "horovod", "row")
+BELOW, ON_TOP = ("runtime packages",), ("rest", "horovod", "row")
+PACKAGES = {"nvidia", "nccl", "torch", "tensorflow", "mxnet"}
 
 
 @pytest.mark.parametrize("row", sorted(path.parent.name for path in ROOT.glob("tests/golden/*/Dockerfile")))
 def test_each_layer_of_a_row_has_a_purpose(row: str) -> None:
     text = (ROOT / "tests" / "golden" / row / "Dockerfile").read_bytes()
     found = layers.purposes(Recipe(id=row, key="", files=(("Dockerfile", text),)), ("horovod",))
-    assert found[:1] + found[-4:] == ("python", *ON_TOP)
-    assert set(found[1:-4]) <= {"toolchain"}
-    assert bool(found[1:-4]) == (b"FROM toolchain AS final" in text)
+    (at,) = (number for number, word in enumerate(found) if word == "runtime packages")
+    assert found[:1] + found[-3:] == ("python", *ON_TOP)
+    assert set(found[1:at]) <= {"toolchain"}
+    assert bool(found[1:at]) == (b"FROM toolchain AS final" in text)
+    assert set(found[at + 1 : -3]) <= PACKAGES and len(set(found[at + 1 : -3])) == len(found) - at - 4
 
 
 def test_a_history_is_read_from_its_end() -> None:
-    lines = ["ADD base.tar", "ENV LANG", "RUN python", "RUN apt", "COPY /layer", "RUN pip", "RUN row", "CMD"]
+    copied = [f"COPY /layers/{name}" for name in ("nvidia", "nccl", "torch", "rest")]
+    lines = ["ADD base.tar", "ENV LANG", "RUN python", "RUN apt", *copied, "RUN pip", "RUN row", "CMD"]
     found = layers.of_history(RECIPE, ("horovod",), tuple(lines))
-    assert found == ("base", "base", "python", "runtime packages", "frameworks", "horovod", "row", "base")
+    packages = ("nvidia", "nccl", "torch", "rest")
+    assert found == ("base", "base", "python", "runtime packages", *packages, "horovod", "row", "base")
+
+
+def test_a_layer_s_digest_goes_with_the_line_that_made_it() -> None:
+    history = [("ADD base.tar", 5), ("ENV LANG", 0), ("RUN true", 0), ("WORKDIR /w", 0), ("CMD", 0)]
+    assert layers.digests(["a", "b"], history) == ("a", "", "b", "", "")
+    assert layers.digests(["a", "b", "c"], history) == ("a", "", "b", "c", "")
+    assert layers.digests(["a"], history) == ("",) * 5, "which lines they are is not known"

@@ -90,10 +90,11 @@ def _table(published: Sequence[Published]) -> Table:
     from stackwright.records.report.wording import size
 
     table = Table(box=SIMPLE_HEAD)
-    for title in ("row", "sent", "was there", "tags", "reference"):
+    for title in ("row", "sent", "was there", "to pull", "tags", "reference"):
         table.add_column(title, overflow="fold")
     for one in published:
+        lacked = "all" if one.pull_bytes is None else size(one.pull_bytes)
         table.add_row(
-            one.row, size(one.sent_bytes), size(one.present_bytes), " ".join(one.tags), one.reference
+            one.row, size(one.sent_bytes), size(one.present_bytes), lacked, " ".join(one.tags), one.reference
         )
     return table

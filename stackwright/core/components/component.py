@@ -159,7 +159,8 @@ class Build:
 class Component:
     """``name`` is the field of a row and the Python module, ``title`` how people write it.
 
-    ``package`` is its name on the package index and in a lock, ``aliases`` other names that
+    ``package`` is its name on the package index and in a lock, ``companions`` large packages that are of its
+    releases and share its layer of an image, ``aliases`` other names that
     people have for the field, with a release as an example. ``indexed`` is every package that has releases of
     it, with the first one that the tables speak of. ``license`` is an SPDX identifier, from the
     metadata of its wheel. ``source`` is where the source is of what is compiled for an image.
@@ -184,6 +185,7 @@ class Component:
     license: str
     field: Field
     source: str = ""
+    companions: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     indexed: tuple[tuple[str, str], ...] = ()
     called: tuple[tuple[str, str], ...] = ()

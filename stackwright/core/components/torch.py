@@ -173,6 +173,7 @@ TORCH = Component(
     title="PyTorch",
     kind=Kind.FRAMEWORK,
     package="torch",
+    companions=("triton",),
     license="BSD-3-Clause",
     field=Field(
         description="PyTorch.", example="2.6.0", prefix="torch", cost=3.1, releases=WHEELS.newest

@@ -117,6 +117,7 @@ class Pushed:
     tags: tuple[str, ...]
     sent_bytes: int
     present_bytes: int
+    pull_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,11 +68,15 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """``what`` is the stage or purpose in a word; ``created_by`` the instruction, shortened."""
+    """``what`` is the stage or purpose in a word; ``created_by`` the instruction, shortened.
+
+    ``digest`` is that of the unpacked layer, "" where the engine does not say it and in older records.
+    """
 
     created_by: str
     what: str
     bytes: Count
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from stackwright.core.model.labels import (
 )
 from stackwright.core.model.row import Mpi, MpiFlavour, Recipe, Stack
 from stackwright.core.model.target import AMD64
+from stackwright.core.render import package_layers
 from stackwright.core.render.configuration import entrypoint, require_cuda, runscript
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
@@ -84,7 +85,8 @@ def _wheels(stack: Stack) -> tuple[tuple[str, bytes], ...]:
 def render(stack: Stack, sources: Sources) -> Recipe:
     """Return the context of one image; the same stack and sources give the same bytes."""
     dockerfile = environment(sources).get_template("Dockerfile.j2").render(**values(stack, sources))
-    return recipe(stack, {**context(stack, sources), "Dockerfile": (dockerfile + "\n").encode()})
+    own = {"layers.json": _layers_json(stack), "image/layers.py": sources.layers_script}
+    return recipe(stack, {**context(stack, sources), **own, "Dockerfile": (dockerfile + "\n").encode()})
 
 
 def recipe(stack: Stack, files: Mapping[str, bytes]) -> Recipe:
@@ -107,6 +109,10 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
         files |= build.context(stack, sources)
     files |= {f"wheels/{path}": content for path, content in _wheels(stack)}
     return files | {f"{COPIED}{path}": content for one in stack.files for path, content in one.placed()}
+
+
+def _layers_json(stack: Stack) -> bytes:
+    return (json.dumps(dict(package_layers.groups(stack)), indent=1) + "\n").encode()
 
 
 def _row_json(stack: Stack) -> str:
@@ -221,6 +227,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "own_packages": tuple(f"{one.name}={one.version}" for one in stack.apt),
         "entrypoint": entrypoint(stack),
         "runscript": runscript(stack),
+        "package_layers": (*(name for name, _ in package_layers.groups(stack)), package_layers.REST),
         "labels": labels(stack),
         "matrix": sources.matrix,
         "epoch": EPOCH,

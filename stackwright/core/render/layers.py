@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stackwright.core.model.row import Recipe
 from stackwright.core.render.dockerfile import COPIED
@@ -16,6 +16,7 @@ LAYERED = ("RUN ", "COPY ", "ADD ")
 SHIPPED = "final"
 ADDITIONS = "additions.txt"
 """In the context of a row that adds something."""
+_PACKAGES = re.compile(r"^COPY --link --from=frameworks /layers/(\S+) /$", re.M)
 _FROM = re.compile(r"FROM\s+(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
 
@@ -27,7 +28,8 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
     files = dict(recipe.files)
     apt = ("apt",) if "apt" in json.loads(files.get("row.json", b"{}")) else ()
     own = (*(("pip",) if ADDITIONS in files else ()), *(("files",) if _copies(files) else ()))
-    shipped = ("runtime packages", *apt, "frameworks", *communication, *own, "row")
+    packages = _PACKAGES.findall(recipe.text("Dockerfile"))
+    shipped = ("runtime packages", *apt, *packages, *communication, *own, "row")
     purposes = {"base": ("python",), SHIPPED: shipped}
     bases: dict[str, str] = {}
     counts: dict[str, int] = {}
@@ -67,3 +69,19 @@ def of_history(recipe: Recipe, communication: Iterable[str], created_by: tuple[s
         made = line.startswith(LAYERED) and words
         found.append(words.pop() if made else "base")
     return tuple(reversed(found))
+
+
+def digests(listed: Sequence[str], history: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """Return the digest of the layer that each line of an image's history made, "" for a line without one.
+
+    ``listed`` are the digests of the image's layers, ``history`` each line's instruction and bytes, both
+    oldest first. An engine does not say which layer is of which line. Where their number fits no way of
+    counting the lines, all are "": a WORKDIR makes a layer without files, or none.
+    """
+    lines = tuple(history)
+    for words in (LAYERED, (*LAYERED, "WORKDIR ")):
+        made = [size > 0 or text.startswith(words) for text, size in lines]
+        if sum(made) == len(listed):
+            ordered = iter(listed)
+            return tuple(next(ordered) if one else "" for one in made)
+    return ("",) * len(lines)

@@ -22,6 +22,7 @@ class Sources:
     templates: tuple[tuple[str, str], ...]
     files: tuple[tuple[str, bytes], ...]
     sshd_script: bytes
+    layers_script: bytes
     series: Series
     companions: tuple[tuple[str, bytes], ...] = ()
     matrix: str = SHIPPED_MATRIX
@@ -50,6 +51,7 @@ class Sources:
             ),
             files=tuple((path, (root / path).read_bytes()) for path in files),
             sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
+            layers_script=(root / "image" / "layers.py").read_bytes(),
             series=series,
             matrix=matrix if re.fullmatch(r"[A-Za-z0-9._-]{1,60}", matrix) else "its matrix",
         )

@@ -248,6 +248,10 @@ def _standing(declared: str | None, found: str | None) -> str:
     return "as declared" if agrees(declared, found) else "differs"
 
 
+def _digests(record: Record) -> frozenset[str]:
+    return frozenset(layer.digest for layer in record.layers)
+
+
 def _changes(record: Record, before: Sequence[Record]) -> tuple[str, ...]:
     """Return what is other than in the last run that had looked inside: what upstream did, most of the
     time."""
@@ -262,6 +266,9 @@ def _changes(record: Record, before: Sequence[Record]) -> tuple[str, ...]:
     ]
     if last.image and record.image and size(last.image.bytes) != size(record.image.bytes):
         lines.append(f"Image size: {size(last.image.bytes)} → {size(record.image.bytes)}")
+    if all(layer.digest for layer in (*last.layers, *record.layers)) and record.layers:
+        lacked = sum(layer.bytes for layer in record.layers if layer.digest not in _digests(last))
+        lines.append(f"A node that has that image pulls layers of {size(lacked)}, unpacked")
     if last.lock != record.lock:
         lines.append("The lock was renewed")
     return tuple(lines)
