@@ -35,6 +35,7 @@ def test_a_host_that_has_everything(runner: Runner) -> None:
     assert all(finding.todo for finding in findings.values() if finding.state != "ok")
 
 
+@pytest.mark.long
 def test_a_host_that_lacks_all_that_can_be_taken_away(runner: Runner, tmp_path: Path) -> None:
     """Each state is seen to change with the thing itself: no engine, no mirror, no usable certificates."""
     empty = tmp_path / "empty.pem"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from faults.harness import PROBES, base_image
 
 from stackwright.engines import docker as engine
@@ -38,6 +39,7 @@ PYTHON
 """
 
 
+@pytest.mark.long
 def test_a_library_that_calls_the_driver_loads_and_finds_no_device(
     docker: Docker, runner: Runner, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from stackwright.records.history import builds
 FEW, MORE = 3, 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [FEW, pytest.param(MORE, marks=pytest.mark.nightly)])
 def test_a_kill_in_the_middle_of_a_write_leaves_it_whole(kills: int, tmp_path: Path) -> None:
     """Each transaction of the writer adds ten rows: never some of them."""

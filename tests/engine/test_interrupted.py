@@ -45,6 +45,7 @@ session.work_rows(
 """
 
 
+@pytest.mark.long
 def test_a_conversion_ends_at_once(tmp_path: Path, docker: Docker, runner: Runner) -> None:
     """With a compression that takes a minute for Debian's base, and a row that waits for its turn."""
     path = f"{ROOT}:{ROOT / 'tests' / 'support' / 'engine'}"

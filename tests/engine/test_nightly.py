@@ -151,6 +151,7 @@ def test_a_row_that_fails_stops_no_other_and_its_known_cause_is_named(
     assert [row.row for row in again.of(State.REBUILT)] == ["small-b"]
 
 
+@pytest.mark.long
 def test_an_index_that_does_not_answer_leaves_rows_unresolved_and_nothing_is_built_of_old_locks(
     after: Path, upstream: UpstreamServer
 ) -> None:

@@ -74,12 +74,13 @@ def test_every_row_is_built_as_far_as_a_debian_allows() -> None:
     assert SWAPPED.keys() == ROWS["matrix.nvidia.yaml"].keys()
 
 
-EVERY_TIME = "cuda13-ubuntu"
+QUICKEST = "cuda13-ubuntu"
 """The others need a base of another release of Debian, or a toolchain of 500 MB: minutes to make."""
 
 
 @pytest.mark.parametrize(
-    "id", [pytest.param(id, marks=() if id == EVERY_TIME else pytest.mark.nightly) for id in SWAPPED]
+    "id",
+    [pytest.param(id, marks=pytest.mark.long if id == QUICKEST else pytest.mark.nightly) for id in SWAPPED],
 )
 def test_a_row_builds_on_a_swapped_base(
     id: str, docker: Docker, runner: Runner, site: Site, debian: Callable[[Stack], str], tiny: str,

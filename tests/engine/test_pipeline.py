@@ -45,6 +45,7 @@ def _no_image_is_left(docker: Docker) -> Iterator[None]:
     engine.remove(docker, f"stackwright/pipeline-test:{KEY[:12]}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [FEW, pytest.param(MORE, marks=pytest.mark.nightly)])
 def test_killed_at_random_moments_it_goes_on_from_what_was_finished(
     kills: int, tmp_path: Path, salt: str

@@ -49,6 +49,7 @@ def away_in_the_middle(server: RegistryServer, seconds: float) -> Iterator[threa
     thread.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", AWAY)
 def test_a_registry_that_is_killed_and_comes_back(
     seconds: int, rows: Rows, server: RegistryServer, said: list[str]
@@ -63,6 +64,7 @@ def test_a_registry_that_is_killed_and_comes_back(
     assert published.sent_bytes > 64 * 2**20
 
 
+@pytest.mark.long
 def test_one_that_stays_away_is_given_up(rows: Rows, server: RegistryServer, said: list[str]) -> None:
     server.kill()
     with pytest.raises(PublishError, match=r"given up after \d+ s: connection refused"):
