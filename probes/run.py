@@ -4,8 +4,10 @@ Runs inside the image with the image's own Python and imports nothing of Stackwr
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
   files, system, link=MODULE,…, compile, fabric, additions=NAME,…, built=EXTENSION, attack,
-  collective=EXTENSION/LAUNCHER (mpi or gloo),
+  together=MODULE,…,
+  collective=EXTENSION/LAUNCHER (mpi, gloo, torchrun or srun),
   gpu=EXTENSION/N
+Where there is a program NAME_EXTENSION.py, that is the probe NAME of the extension.
 """
 
 import json
@@ -32,9 +34,10 @@ LIMIT = {
     "attack": 120,
     "collective": 300,
     "gpu": 600,
+    "together": 900,
 }
 """Seconds; of a probe that is not here, 300."""
-LISTS = ("link", "additions")
+LISTS = ("link", "additions", "together")
 """Probes that have a list after the "=": their files are named without it."""
 TAIL = 2000
 """Characters of output that are kept of a probe that failed."""
@@ -64,22 +67,32 @@ def seconds(name):
     return LIMIT.get(name, 300)
 
 
-def program(name):
-    return [sys.executable, "-B", os.path.join(HERE, name + ".py")]
+def program(name, extension=""):
+    own = os.path.join(HERE, "%s_%s.py" % (name, extension))
+    return [sys.executable, "-B", own if os.path.exists(own) else os.path.join(HERE, name + ".py")]
 
 
 def single(name, target, words, lent):
-    code, text = run([*program(name), target, *words], seconds(name), lent)
+    own = words[0] if name == "built" else ""
+    code, text = run([*program(name, own), target, *words], seconds(name), lent)
     if code == 0 and os.path.exists(target):
         return None
     return {"error": "exit code %d" % code, "output": text[-TAIL:]}
+
+
+def meeting_point():
+    """For ranks that connect by themselves: Gloo asks which interface, and the launcher gives a port."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(found.getsockname()[1])}
 
 
 def mpi(count):
     """Return the command of ranks. Open MPI refuses root without two variables, which MPICH does not read."""
     extra = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi", "OMP_NUM_THREADS": "1",
              "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-             "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
+             "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+             **meeting_point()}  # fmt: skip
     _, version = run(["mpirun", "--version"], 60, extra)
     openmpi = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in version else []
     return ["mpirun", "-np", str(count), *openmpi], extra
@@ -89,6 +102,18 @@ def gloo(count):
     launcher = os.path.join(os.path.dirname(sys.executable), "horovodrun")
     hosts = ["-H", "localhost:%d" % count, "--network-interfaces", "lo"]
     return [launcher, "--gloo", "-np", str(count), *hosts], {"OMP_NUM_THREADS": "1"}
+
+
+def torchrun(count):
+    launcher = os.path.join(os.path.dirname(sys.executable), "torchrun")
+    where = meeting_point()
+    argv = [launcher, "--nproc-per-node", str(count), "--master-addr", "127.0.0.1",
+            "--master-port", where["MASTER_PORT"], "--no-python"]  # fmt: skip
+    return argv, {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+
+
+def srun(count):
+    return [*program("slurm_ranks"), str(count)], dict(meeting_point(), OMP_NUM_THREADS="1")
 
 
 def resolves(name):
@@ -101,18 +126,25 @@ def resolves(name):
     return True
 
 
-LAUNCHERS = {"mpi": mpi, "gloo": gloo}
+LAUNCHERS = {"mpi": mpi, "gloo": gloo, "torchrun": torchrun, "srun": srun}
+
+
+def left_in(folder):
+    """What each rank wrote."""
+    found = []
+    for leaf in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, leaf)) as handle:
+            found.append(json.load(handle))
+    return found
 
 
 def ranks(name, launcher, count, extension, lent):
     """Start ``count`` processes of a probe and gather what each rank wrote."""
     prefix, extra = LAUNCHERS[launcher](count)
     with tempfile.TemporaryDirectory() as folder:
-        code, text = run(prefix + program(name) + [folder, extension], seconds(name), dict(extra, **lent))
-        found = []
-        for leaf in sorted(os.listdir(folder)):
-            with open(os.path.join(folder, leaf)) as handle:
-                found.append(json.load(handle))
+        argv = prefix + program(name, extension) + [folder, extension]
+        code, text = run(argv, seconds(name), dict(extra, **lent))
+        found = left_in(folder)
     facts = {"argv": prefix, "asked": count, "code": code, "ranks": found}
     if launcher == "gloo":
         facts["hostname_resolves"] = resolves(socket.gethostname())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench import nodes
-from stackwright.core.checks.tables import collective
+from stackwright.core.checks import ranks as compared
 from stackwright.core.components.table import extensions
 from stackwright.core.launch import launchers
 from stackwright.core.launch.recipe import Line
@@ -33,7 +33,7 @@ def test_four_ranks_on_two_nodes_add_up_and_train(launcher: str, cluster: nodes.
         assert {rank["size"] for rank in ranks} == {RANKS}
         assert {rank["local_size"] for rank in ranks} == {PER_NODE}
         assert {rank["mpi_enabled"] for rank in ranks} == {CONTROLLERS[launcher] == "mpi"}
-        judges = (collective.allreduce, collective.broadcast, collective.agrees, collective.learns)
+        judges = (compared.allreduce, compared.broadcast, compared.agrees, compared.learns)
         assert [problem for judge in judges for problem in judge(ranks)] == []
 
 

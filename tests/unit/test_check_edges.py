@@ -10,7 +10,7 @@ from rows import stack
 from stackwright.core.checks.check import MissingFact, listed, take
 from stackwright.core.checks.tables import declared, gpu
 from stackwright.core.components import table
-from stackwright.core.components.horovod.built import cudnn_version, nccl_version
+from stackwright.core.components.shared.loaded import cudnn_version, nccl_version
 
 ROW = stack()
 RANK = {

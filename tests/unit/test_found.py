@@ -30,6 +30,8 @@ def test_a_good_image_shows_every_field_that_it_declares() -> None:
 def test_a_library_that_one_extension_lacks_is_taken_from_the_other() -> None:
     facts = docker_facts(stack())
     facts["built"]["torch"]["libraries"]["cudnn"] = None
+    assert dict(found(stack(), facts))["cudnn"] == "9.1.0.70"
+    facts["built"]["torch_distributed"]["libraries"]["cudnn"] = None
     assert "cudnn" not in dict(found(stack(), facts))
 
 

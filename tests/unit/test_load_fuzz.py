@@ -76,8 +76,8 @@ def check_value(name: str, value: Value) -> None:
     assert name in FIELDS
     if value is None:
         assert type(None) in get_args(FIELDS[name])
-    elif isinstance(value, bool):
-        assert name == "test_on_gpu"
+    elif isinstance(value, bool) or (name in schema.PARTS and value == "true"):
+        assert name in ("test_on_gpu", *schema.PARTS)
     elif isinstance(value, Mpi):
         assert name == "mpi"
         assert value.flavour in {"openmpi", "mpich"}
@@ -270,9 +270,8 @@ def test_the_places_are_right_but_for_the_value() -> None:
     right: dict[str, Any] = {
         **BASE, "cuda": "12.4", "cudnn": "9.1", "nccl": "2.21.5", "gcc": "13", "mxnet": "1.9.1",
         "keras": "3.0", "tensorflow": "2.20.0",
-        "flavour": "devel", "test_on_gpu": True, "id": "two", "pip": ["einops"], "mpi.flavour": "mpich",
         "apt": ["git"], "env": {"A": "b"}, "files": [], "ports": ["8888"], "entrypoint": ["/opt/ours/start"],
-        "wheels": None,
+        "wheels": None, "torch_distributed": True,
         "mpi.version": "4.2", "gpu_arch.0": "9.0", "select.0": "o*", "exclude.torch": "2.6.0",
         "top.defaults": {}, "top.axes": {"torch": ["2.6.0"]}, "top.include": [{"id": "x", **BASE}],
         "top.exclude": [], "top.select": ["one"],

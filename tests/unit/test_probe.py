@@ -45,9 +45,10 @@ class Container:
         if self.writes and user == "0":
             (folder / "files.json").write_text(json.dumps(facts["files"]))
         elif self.writes:
-            for probe in ("system", "link", "compile", "fabric", "additions", "attack"):
+            for probe in ("system", "link", "compile", "fabric", "additions", "attack", "together"):
                 (folder / f"{probe}.json").write_text(json.dumps(facts[probe]))
-            (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
+            for name, document in facts["built"].items():
+                (folder / f"built-{name}.json").write_text(json.dumps(document))
             for run, document in facts["collective"].items():
                 (folder / f"collective-{run.replace('/', '-')}.json").write_text(json.dumps(document))
         return Completed(argv=tuple(argv), returncode=self.code, stdout="", stderr="no such program\n")
@@ -75,8 +76,9 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert names == {
         *LEAVES.values(),
-        "collective-torch-mpi.json",
-        "collective-torch-gloo.json",
+        "built-torch_distributed.json",
+        "together.json",
+        *(f"collective-{run.replace('/', '-')}.json" for run in docker_facts(ROW)["collective"]),
         "image.json",
         "credentials.json",
         "history.json",
@@ -142,11 +144,14 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch", "fabric", "compile", "additions=einops", "built=torch",
-        "attack",
-        "collective=torch/mpi", "collective=torch/gloo", "gpu=torch/2",
+        "system", "link=torch,horovod.torch", "fabric", "compile", "additions=einops",
+        "built=torch", "attack", "built=torch_distributed",
+        "together=horovod.torch,torch.distributed",
+        "collective=torch/mpi", "collective=torch/gloo",
+        *(f"collective=torch_distributed/{launcher}" for launcher in ("torchrun", "mpi", "srun")),
+        "gpu=torch/2", "gpu=torch_distributed/2",
     )  # fmt: skip
-    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "attack"
+    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=torch_distributed"
 
 
 def test_every_extension_is_asked_on_its_own() -> None:

@@ -233,9 +233,10 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
         folder = next(mount.source for mount in mounts if not mount.read_only)
-        for name in ("files", "system", "link", "fabric", "compile", "additions", "attack"):
+        for name in ("files", "system", "link", "fabric", "compile", "additions", "attack", "together"):
             (folder / f"{name}.json").write_text(json.dumps(facts[name]))
-        (folder / "built-torch.json").write_text(json.dumps(facts["built"]["torch"]))
+        for name, document in facts["built"].items():
+            (folder / f"built-{name}.json").write_text(json.dumps(document))
         for run, document in facts["collective"].items():
             (folder / f"collective-{run.replace('/', '-')}.json").write_text(json.dumps(document))
         return Completed(argv=tuple(argv), returncode=0, stdout="", stderr="")

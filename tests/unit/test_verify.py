@@ -12,7 +12,7 @@ from image_facts import EXTENSION, ROW, docker_facts, failed, sif_facts
 
 from stackwright.core.checks.check import MissingFact, Rule, cause, numbers, same_release
 from stackwright.core.checks.judge import RULES, document, rules, verify
-from stackwright.core.components.horovod.built import cuda_version, cudnn_version, nccl_version
+from stackwright.core.components.shared.loaded import cuda_version, cudnn_version, nccl_version
 from stackwright.core.model.row import IMAGE_WORLDS, Outcome, Tier
 
 

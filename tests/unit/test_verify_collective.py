@@ -98,7 +98,7 @@ def test_a_run_without_ranks_passes_nothing_of_its_tier() -> None:
     facts = docker_facts(ROW)
     facts["collective"]["torch/gloo"].update(ranks=[], code=139, error="ended with exit code 139")
     assert set(failed(facts)) == {"collective.run"}
-    facts["collective"]["torch/mpi"] = facts["collective"]["torch/gloo"]
+    facts["collective"] |= dict.fromkeys(facts["collective"], facts["collective"]["torch/gloo"])
     assert set(failed(facts)) == {"collective.run"}
     passed = {
         check.id for check in verify(ROW, facts, "docker", {}).checks if check.outcome is Outcome.PASSED
@@ -122,6 +122,11 @@ def test_a_rank_that_failed_still_says_which_world_it_saw() -> None:
     }
 
 
+def blind(facts: dict[str, Any]) -> None:
+    for one in facts["gpu"].values():
+        one["ranks"][0]["capabilities"] = []
+
+
 def gpu_rank(facts: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = facts["gpu"]["torch"]["ranks"][0]
     return found
@@ -132,7 +137,7 @@ GPU_FAULTS: tuple[tuple[str, Change, str], ...] = (
     ("allreduce", lambda f: gpu_rank(f).update(sum=[2.0, 10.0]), "[2.0, 10.0]"),
     ("allreduce", lambda f: gpu_rank(f).update(device="cpu"), "on cpu"),
     ("kernels", lambda f: gpu_rank(f).update(capabilities=["6.1"]), "do not run on 6.1"),
-    ("kernels", lambda f: gpu_rank(f).update(capabilities=[]), "no framework sees a GPU"),
+    ("kernels", blind, "no framework sees a GPU"),
     ("driver", lambda f: gpu_rank(f).update(driver_cuda=11040), "offers CUDA 11"),
 )
 

@@ -21,6 +21,7 @@ from stackwright.core.checks.tables import (
     settings,
     static,
 )
+from stackwright.core.components.shared import loaded, together
 from stackwright.core.components.table import COMMUNICATION, has
 from stackwright.core.credentials import redact
 from stackwright.core.model.row import Check, Outcome, Stack, Tier, Verdict, World
@@ -36,7 +37,9 @@ RULES: tuple[Rule, ...] = (
     *fabric.RULES,
     *additions.RULES,
     *(replace(check, applies=has(layer)) for layer in COMMUNICATION for check in layer.checks),
+    *loaded.RULES,
     *collective.RULES,
+    *together.RULES,
     *gpu.RULES,
 )
 

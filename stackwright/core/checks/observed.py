@@ -8,7 +8,7 @@ from typing import Any
 
 from stackwright.core.checks.check import numbers
 from stackwright.core.checks.tables.declared import normal
-from stackwright.core.components.table import extensions, of
+from stackwright.core.components.table import built, of
 from stackwright.core.model.labels import ALLOWED, PROVIDER
 from stackwright.core.model.row import Stack
 from stackwright.core.render.configuration import ENTRYPOINT
@@ -75,8 +75,8 @@ def text(value: Any) -> str | None:
 
 
 def _first(stack: Stack, facts: Facts, *path: str) -> str | None:
-    """The answer of the first extension that has one; that all agree is a check's to say."""
-    answers = (text(dig(facts, "built", name, *path)) for name, _ in extensions(stack))
+    """The answer of the first that has one; that all agree is a check's to say."""
+    answers = (text(dig(facts, "built", name, *path)) for name in built(stack))
     return next((answer for answer in answers if answer), None)
 
 
@@ -88,7 +88,7 @@ def _mpi(said: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _libraries(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
-    """The package that owns the library which the extension really loaded names its version."""
+    """The package that owns the library which was really loaded names its version."""
     for field, library in (("cuda_runtime", "cudart"), ("cudnn", "cudnn"), ("nccl", "nccl")):
         owner = _first(stack, facts, "libraries", library, "owner") or ""
         yield field, owner.rpartition(" ")[2] or None

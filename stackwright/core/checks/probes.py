@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stackwright.core.components.table import imported, of
+from stackwright.core.components.table import imported, joined, of
 from stackwright.core.model.row import Stack, Tier
 
 
@@ -15,6 +15,7 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
         Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling, *_additions(stack)),
+        Tier.COLLECTIVE: (f"together={','.join(joined(stack))}",) if joined(stack) else (),
     }
     return tuple(
         word

@@ -123,7 +123,8 @@ class Field:
 
     ``pep440``: its versions may have suffixes, as in 2.6.0+cu124. ``prefix`` is how an id of the axes shows
     it. ``cost`` is that of changing it in the search for the nearest row; higher is changed last.
-    ``releases`` are what that search proposes.
+    ``releases`` are what that search proposes. ``versioned``: without it the component is a part of its
+    package and has no release of its own, so that a row says true.
     """
 
     description: str
@@ -132,6 +133,7 @@ class Field:
     cost: float
     pep440: bool = True
     releases: tuple[str, ...] = ()
+    versioned: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +172,8 @@ class Component:
     ``compiles`` names what compiles at run time with the image's gcc. ``hands_on_cuda`` is the head of the
     name of a library that hands calls of the CUDA runtime on. ``locked``: the lock has its package.
     ``imports`` are modules that a communication layer brings, ``words`` what probes/run.py is asked to do,
-    by tier and for a number of GPUs, ``runs`` those of the collective probe, as in "torch/mpi".
+    by tier and for a number of GPUs, ``runs`` those of the collective probe, as in "torch/mpi". ``joins`` is
+    the module by which a layer takes part in the probe of all layers in one process.
     ``build`` is how it is built for an image; ``patched``: patches/NAME changes its source.
     ``launchers`` are programs of it that start ranks by SSH, by their names.
     ``tested`` says with which libraries its wheels were tested.
@@ -202,6 +205,7 @@ class Component:
     imports: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     words: Callable[[Stack, int], Mapping[Tier, tuple[str, ...]]] = lambda stack, gpus: {}
     runs: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
+    joins: Callable[[Stack], str] = lambda stack: ""
     checks: tuple[Check, ...] = ()
     build: Build | None = None
     patched: bool = False

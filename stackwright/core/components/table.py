@@ -8,8 +8,9 @@ from stackwright.core.components import keras, mxnet, tensorflow, torch
 from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
 from stackwright.core.components.horovod import component as horovod
 from stackwright.core.components.more import added
+from stackwright.core.components.torch_distributed import component as torch_distributed
 from stackwright.core.facts.distributions import as_numbers
-from stackwright.core.model.row import Cell, Stack
+from stackwright.core.model.row import Cell, Lock, Stack, Tier
 from stackwright.core.rules.rule import CellRule
 
 COMPONENTS: tuple[Component, ...] = (
@@ -18,6 +19,7 @@ COMPONENTS: tuple[Component, ...] = (
     mxnet.MXNET,
     keras.KERAS,
     horovod.HOROVOD,
+    torch_distributed.TORCH_DISTRIBUTED,
     *added(),
 )
 """In the order in which they are shown."""
@@ -66,6 +68,30 @@ def extensions(stack: Stack) -> tuple[tuple[str, str], ...]:
     )
 
 
+def named(stack: Stack, probe: str, tier: Tier) -> tuple[str, ...]:
+    """What a probe is asked about in an image, over all layers: NAME of PROBE=NAME or PROBE=NAME/…"""
+    words = (word for layer in of(stack.communication) for word in layer.words(stack, 1).get(tier, ()))
+    return tuple(
+        word.removeprefix(f"{probe}=").split("/")[0] for word in words if word.startswith(f"{probe}=")
+    )
+
+
+def built(stack: Stack) -> tuple[str, ...]:
+    """What says itself how it was built: extensions by the name of their framework, and layers."""
+    return named(stack, "built", Tier.BUILT)
+
+
+def title(stack: Stack, name: str) -> str:
+    """How a name of ``built`` is shown: the module of an extension, or the layer's title."""
+    return dict(extensions(stack)).get(name) or BY_NAME[name].title
+
+
+def joined(stack: Stack) -> tuple[str, ...]:
+    """The modules of all layers of a row; empty where it has one layer alone."""
+    modules = tuple(module for layer in of(stack.communication) if (module := layer.joins(stack)))
+    return modules if len(modules) > 1 else ()
+
+
 def has(component: Component) -> Callable[[Stack], bool]:
     """Whether a row has a communication layer."""
     return lambda stack: component.name in dict(stack.communication)
@@ -88,6 +114,14 @@ def imported(stack: Stack) -> tuple[str, ...]:
 def versions(cell: Cell, components: tuple[Component, ...] = MODULES) -> dict[str, str]:
     """The versions that a row names, by component."""
     return {component.name: version for component in components if (version := cell.value(component.name))}
+
+
+def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
+    """The communication layers of a row with their versions; of a part of a package, that of the package."""
+    return tuple(
+        (name, version if BY_NAME[name].field.versioned else lock.version(BY_NAME[name].package) or "")
+        for name, version in versions(cell, COMMUNICATION).items()
+    )
 
 
 FIELDS = (

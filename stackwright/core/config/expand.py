@@ -9,6 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from stackwright.core.components.component import Component
 from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES
 from stackwright.core.config import additions
 from stackwright.core.config.messages import near
@@ -142,6 +143,12 @@ def _prefixed(prefix: str) -> Callable[[Any], str]:
     return lambda value: prefix + ("none" if value is None else value.replace("+", "_"))
 
 
+def _layer(layer: Component) -> Callable[[Any], str]:
+    if layer.field.versioned:
+        return _prefixed(layer.field.prefix)
+    return lambda named: layer.field.prefix if named else f"no{layer.field.prefix}"
+
+
 ID_PART: dict[str, Callable[[Any], str]] = {
     **{module.name: _prefixed(module.field.prefix) for module in MODULES},
     "cuda": _prefixed("cuda"),
@@ -150,7 +157,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     "python": _prefixed("py"),
     "gcc": _prefixed("gcc"),
     "mpi": text_of,
-    **{layer.name: _prefixed(layer.field.prefix) for layer in COMMUNICATION},
+    **{layer.name: _layer(layer) for layer in COMMUNICATION},
     "os": _prefixed(""),
     "provider": lambda provider: f"{provider}base",
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),

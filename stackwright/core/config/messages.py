@@ -56,6 +56,7 @@ HOW = {
     "mpi": '{flavour: openmpi, version: "5.0"}',
     "gpu_arch": '["8.0", "9.0"]',
     "test_on_gpu": "true",
+    **dict.fromkeys(schema.PARTS, "true"),
     "pip": '["transformers>=4.45", einops]',
     "pip.extras": "[train]",
     "apt": "[git]",

@@ -89,6 +89,7 @@ NOTATIONS = {
     **{
         one.name: Notation(PEP440 if one.field.pep440 else DOTTED, one.field.example, pep440=one.field.pep440)
         for one in (*COMMUNICATION, *MODULES)
+        if one.field.versioned
     },
     "version": Notation(DOTTED, "5.0"),
     "gpu_arch": Notation(rf"{NUMBER}\.[0-9]", "8.0"),
@@ -274,17 +275,22 @@ OF_ROWS_IMAGE: dict[str, Any] = {
     | None,
 }
 """What a row adds to its image besides Python packages."""
+PARTS = tuple(one.name for one in (*COMMUNICATION, *MODULES) if not one.field.versioned)
+"""Components without a version: a row says true."""
 
 
 def _component(component: Component) -> Any:
-    return Annotated[str, NOTATIONS[component.name], Field(description=component.field.description)]
+    described = Field(description=component.field.description)
+    if component.name in PARTS:
+        return Annotated[bool, described]
+    return Annotated[str, NOTATIONS[component.name], described]
 
 
 OF_ROW: dict[str, Any] = {
     "provider": Provider,
     "os": Os,
     "python": Python,
-    **{layer.name: _component(layer) for layer in COMMUNICATION},
+    **{layer.name: _component(layer) | None for layer in COMMUNICATION},
     "mpi": MpiFields,
     "cuda": Cuda | None,
     "cudnn": Cudnn | None,

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stackwright.core.config import additions, own, unsupported
 from stackwright.core.config.messages import near as suggestion
-from stackwright.core.config.schema import OF_IMAGE, OF_PIP, RowFields
+from stackwright.core.config.schema import OF_IMAGE, OF_PIP, PARTS, RowFields
 from stackwright.core.errors import UsageError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import EXTRA, Cell, Mpi
@@ -88,8 +88,8 @@ def _value(name: str, text: str, os: str) -> Any:
         flavour, version = _mpi(text)
         known = distributions.distribution(os)
         plain = {"flavour": flavour, "version": version or (getattr(known, flavour, "") if known else "")}
-    elif name == "test_on_gpu":
-        plain = {"true": True, "false": False}.get(text, text)
+    elif name in ("test_on_gpu", *PARTS):
+        plain = {"true": True, "false": False}.get(text, plain)
     try:
         checked: Any = ROW.validate_python({name: plain})
     except ValidationError as error:

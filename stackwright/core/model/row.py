@@ -210,11 +210,12 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _apart(values: Mapping[str, Any], components: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """Fields of Cell; all other names are components."""
+    """Fields of Cell; all other names are components, of which some are there or not, and have no version."""
     own = {name: CLOSED.get(name, _as_it_is)(value) for name, value in values.items() if name in OWN_FIELDS}
     if len(own) < len(values):
         named = {**dict(components), **{name: value for name, value in values.items() if name not in own}}
-        own["components"] = tuple(sorted((name, version) for name, version in named.items() if version))
+        there = {name: "true" if version is True else version for name, version in named.items() if version}
+        own["components"] = tuple(sorted(there.items()))
     return own
 
 

@@ -35,7 +35,7 @@ CHOSEN = 10_000.0
 DROPPABLE = frozenset(framework.name for framework in FRAMEWORKS)
 
 DROPPED = 3.0
-"""More for leaving out a framework than for changing it."""
+"""More for leaving out a framework or a layer than for changing it."""
 
 LAYERS = frozenset(layer.name for layer in COMMUNICATION)
 """Never added to a row that has none of it."""
@@ -91,7 +91,7 @@ PREPARED: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[tuple[CellRule, ..
 def _choices(field: str, present: Any, kept: bool, chosen: bool) -> Choices:
     others = [value for value in _others(field, present) if value is not None or not kept]
     least = CHANGE + COST[field] + (CHOSEN if chosen else 0)
-    dropped = DROPPED if field in DROPPABLE else 0
+    dropped = DROPPED if field in DROPPABLE or field in LAYERS else 0
     costs = (least + STEP * further + (0 if value else dropped) for further, value in enumerate(others))
     return tuple(sorted(((present, 0.0), *zip(others, costs, strict=True)), key=lambda choice: choice[1]))
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES, PATCHED, versions
+from stackwright.core.components.table import FIELDS, MODULES, PATCHED, layers, versions
 from stackwright.core.config.additions import name
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
@@ -99,7 +99,9 @@ def suggest(
 
 
 def nccl_code(version: str) -> int:
-    """NCCL_VERSION_CODE as nccl.h computes it: 2.21.5 -> 22105, and 2.8.4 -> 2804 before 2.9."""
+    """NCCL_VERSION_CODE as nccl.h computes it: 2.21.5 -> 22105, and 2.8.4 -> 2804 before 2.9; "" -> 0."""
+    if not version:
+        return 0
     major, minor, patch = (int(part) for part in version.split(".")[:3])
     if (major, minor) < (2, 9):
         return major * 1000 + minor * 100 + patch
@@ -113,7 +115,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         (module.name, version) for module in MODULES if (version := lock.version(module.package)) is not None
     )
     values = {**dict(frameworks), "gcc": gcc, "cuda": str(cuda_of(cell)), "python": cell.python}
-    nccl = brought(lock, "nccl")[0][1]
+    nccl = _only(lock, "nccl")
     return Stack(
         id=cell.id,
         provider=cell.provider,
@@ -127,7 +129,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         nccl_code=nccl_code(nccl),
         gcc=gcc,
         mpi=replace(cell.mpi, version=distro[cell.mpi.flavour.package]),
-        communication=tuple(versions(cell, COMMUNICATION).items()),
+        communication=layers(cell, lock),
         frameworks=frameworks,
         gpu_arch=cell.gpu_arch,
         flavour=cell.flavour,

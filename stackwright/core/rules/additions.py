@@ -36,6 +36,7 @@ LIBRARIES = ("nccl", "cudnn", "cuda-runtime")
 OWN = {
     package: one.name
     for one in COMPONENTS
+    if one.field.versioned
     for package in (one.name, one.package, *(name for name, _ in (*one.aliases, *one.indexed)))
 }
 """The field of each package that has one."""

@@ -10,19 +10,40 @@ from collections.abc import Iterator
 
 from stackwright.core.components.component import Place
 from stackwright.core.components.shared import headers, libraries
-from stackwright.core.components.table import COMPONENTS, rules
+from stackwright.core.components.table import COMMUNICATION, COMPONENTS, rules
+from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell
 from stackwright.core.rules import additions, bases, compilers, own
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
-from stackwright.core.rules.rule import CellRule, Clash, Ruling, weigh
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling, weigh
 
 OF_RELEASE = rules(Place.RELEASE, libraries.RULES)
 """Rules about what this release cannot build, though it could be written."""
 
+LAYERS = tuple(layer.name for layer in COMMUNICATION)
+
+
+def _connects(cell: Cell) -> Answer:
+    if any(cell.value(name) for name in LAYERS):
+        return Ruling.FITS
+    reason = "a row has a communication layer: without one nothing connects its ranks"
+    return Clash(values=tuple((name, "none") for name in LAYERS), reason=reason)
+
+
+ONE_LAYER = CellRule(
+    name="communication",
+    about=About.STACK,
+    fields=LAYERS,
+    says="a row has a communication layer",
+    fact=read("matrix.yaml", "2026-11-22"),
+    ask=_connects,
+)
+
 CELL_RULES: tuple[CellRule, ...] = (
     *additions.RULES,
     *own.RULES,
+    ONE_LAYER,
     *rules(Place.INDEX),
     *compilers.RULES,
     *headers.RULES,

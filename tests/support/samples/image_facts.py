@@ -45,7 +45,7 @@ def stack() -> Stack:
         nccl_code=22105,
         gcc="13.3.0",
         mpi=Mpi.of("openmpi", "5.0.7"),
-        communication=(("horovod", "0.28.1"),),
+        communication=(("horovod", "0.28.1"), ("torch_distributed", "2.6.0")),
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour=Flavour.RUNTIME,
@@ -145,8 +145,28 @@ def additions() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def libraries() -> dict[str, Any]:
+    return {
+        "nccl": {"path": NCCL, "version": 22105, "owner": "nvidia-nccl-cu12 2.21.5", "intact": True},
+        "cudart": {
+            "path": CUDART, "version": 12040, "owner": "nvidia-cuda-runtime-cu12 12.4.127", "intact": True,
+        },
+        "cudnn": {"path": CUDNN, "version": 90100, "owner": "nvidia-cudnn-cu12 9.1.0.70", "intact": True},
+    }  # fmt: skip
+
+
+def torch_distributed() -> dict[str, Any]:
+    return {
+        "available": {"nccl": True, "gloo": True, "mpi": False, "ucc": False},
+        "configured": {"nccl": True, "gloo": True, "mpi": False}, "nccl": [2, 21, 5],
+        "nccl_without_gpu": "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+        "version": "2.6.0+cu124", "libraries": libraries(),
+    }  # fmt: skip
+
+
 def built() -> dict[str, Any]:
     return {
+        "torch_distributed": torch_distributed(),
         "torch": {
             "mpi_built": 1, "gloo_built": 1, "nccl_built": 22105, "cuda_built": 1, "horovod": "0.28.1",
             "metadata": {"pytorch": "2.6.0+cu124"},
@@ -154,18 +174,7 @@ def built() -> dict[str, Any]:
                 "nvcc": "12.4", "gcc": "13.3.0", "patches": ["cxx17.patch"],
                 "cpu_flags": ["-mavx2", "-mf16c", "-mfma"],
             },
-            "libraries": {
-                "nccl": {
-                    "path": NCCL, "version": 22105, "owner": "nvidia-nccl-cu12 2.21.5", "intact": True,
-                },
-                "cudart": {
-                    "path": CUDART, "version": 12040, "owner": "nvidia-cuda-runtime-cu12 12.4.127",
-                    "intact": True,
-                },
-                "cudnn": {
-                    "path": CUDNN, "version": 90100, "owner": "nvidia-cudnn-cu12 9.1.0.70", "intact": True,
-                },
-            },
+            "libraries": libraries(),
         }
     }  # fmt: skip
 
@@ -183,11 +192,35 @@ def rank(number: int, launcher: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def own_rank(number: int, launcher: str) -> dict[str, Any]:
+    """What a rank of torch.distributed leaves: it shards models, too, and knows no controller."""
+    found = {**rank(number, launcher), "launched_by": launcher}
+    del found["mpi_enabled"], found["gloo_enabled"]
+    ways = {way: {**found["training"], "held": 1, "error": None} for way in ("fsdp", "fully_shard")}
+    return {**found, "sharded": ways}
+
+
 def collective() -> dict[str, Any]:
+    of = {"torch": (rank, ("mpi", "gloo")), "torch_distributed": (own_rank, ("torchrun", "mpi", "srun"))}
     return {
-        f"torch/{launcher}": {"code": 0, "asked": 2, "ranks": [rank(0, launcher), rank(1, launcher)]}
-        for launcher in ("mpi", "gloo")
+        f"{name}/{launcher}": {"code": 0, "asked": 2, "ranks": [make(0, launcher), make(1, launcher)]}
+        for name, (make, launchers) in of.items()
+        for launcher in launchers
     }
+
+
+def together() -> dict[str, Any]:
+    modules = ["horovod.torch", "torch.distributed"]
+    mapped = {"libnccl": [NCCL], "libcudart": [CUDART], "libmpi": ["/usr/lib/libmpi.so.40"]}
+    ranks = [
+        {"rank": number, "size": 2, "given": [number + 1.0, 10.0 * (number + 1)], "mapped": mapped,
+         "sums": {module: [3.0, 30.0] for module in modules}, "error": None}
+        for number in (0, 1)
+    ]  # fmt: skip
+    return {
+        "orders": [{"order": order, "code": 0, "asked": 2, "ranks": json.loads(json.dumps(ranks))}
+                   for order in (modules, modules[::-1])]
+    }  # fmt: skip
 
 
 def gpu() -> dict[str, Any]:
@@ -195,7 +228,7 @@ def gpu() -> dict[str, Any]:
         "rank": 0, "size": 1, "given": [1.0, 10.0], "sum": [1.0, 10.0], "device": "cuda",
         "capabilities": ["8.6"], "driver_cuda": 12060, "driver": "NVRM version 560.35",
     }  # fmt: skip
-    return {"torch": {"code": 0, "asked": 1, "ranks": [one]}}
+    return {name: {"code": 0, "asked": 1, "ranks": [dict(one)]} for name in ("torch", "torch_distributed")}
 
 
 def docker_facts(row: Stack) -> dict[str, Any]:
@@ -209,7 +242,7 @@ def docker_facts(row: Stack) -> dict[str, Any]:
     return {
         "files": files(), "ledger": ledger(), "system": system(row), "link": link(), "compile": COMPILED,
         "fabric": fabric(), "additions": additions(), "built": built(), "attack": attack(),
-        "collective": collective(), "gpu": gpu(), "image": {"Config": image},
+        "collective": collective(), "together": together(), "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},
         "layers": {"searched": ["mirror"], "layers": 3, "left": []},
     }  # fmt: skip

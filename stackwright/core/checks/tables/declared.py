@@ -115,6 +115,7 @@ RULES = (
         Rule(id=f"declared.{one.name}", tier=S, judge=layer(one), applies=has(one),
              why=f"{one.title} is the row's, and not one that came with another package.")
         for one in COMMUNICATION
+        if not one.locked
     ),
     Rule(id="declared.packages", tier=S, judge=packages,
          why="The Python packages are those of the lock, in its versions, and no others."),

@@ -6,24 +6,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stackwright.core.checks.check import Facts, Finding, Rule, cause, finding, listed, numbers, take
-from stackwright.core.checks.tables.collective import close
-from stackwright.core.components.table import any_compiled, extensions
+from stackwright.core.checks.ranks import close
+from stackwright.core.components.table import named
 from stackwright.core.model.row import Stack, Tier
 
 
-def _compiled(stack: Stack) -> tuple[str, ...]:
-    return tuple(framework for framework, _ in extensions(stack))
+def _asked(stack: Stack) -> tuple[str, ...]:
+    return named(stack, "gpu", Tier.GPU)
+
+
+def _any(stack: Stack) -> bool:
+    return bool(_asked(stack))
 
 
 def _ranks(stack: Stack, facts: Facts) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for name in _compiled(stack):
+    for name in _asked(stack):
         for rank in take(facts, "gpu", name, "ranks"):
             yield name, rank
 
 
 def ended(stack: Stack, facts: Facts) -> Finding:
     problems = []
-    for name in _compiled(stack):
+    for name in _asked(stack):
         document = take(facts, "gpu", name)
         answered = len(document.get("ranks", ()))
         if document.get("error") or document.get("code") != 0 or answered != document.get("asked"):
@@ -34,7 +38,7 @@ def ended(stack: Stack, facts: Facts) -> Finding:
 
 def allreduce(stack: Stack, facts: Facts) -> Finding:
     problems = []
-    for name in _compiled(stack):
+    for name in _asked(stack):
         ranks = take(facts, "gpu", name, "ranks")
         total = [sum(column) for column in zip(*(rank["given"] for rank in ranks), strict=True)]
         if not ranks:
@@ -75,12 +79,12 @@ def driver(stack: Stack, facts: Facts) -> Finding:
 
 G = Tier.GPU
 RULES = (
-    Rule(id="gpu.run", tier=G, judge=ended, applies=any_compiled, needs=("link.import",),
+    Rule(id="gpu.run", tier=G, judge=ended, applies=_any, needs=("link.import",),
          why="One rank per GPU starts, works and ends."),
-    Rule(id="gpu.allreduce", tier=G, judge=allreduce, applies=any_compiled, needs=("gpu.run",),
+    Rule(id="gpu.allreduce", tier=G, judge=allreduce, applies=_any, needs=("gpu.run",),
          why="NCCL adds up on the device, and the sum is right."),
-    Rule(id="gpu.kernels", tier=G, judge=kernels, applies=any_compiled, needs=("gpu.run",),
+    Rule(id="gpu.kernels", tier=G, judge=kernels, applies=_any, needs=("gpu.run",),
          why="The image has kernels for the GPU that it runs on."),
-    Rule(id="gpu.driver", tier=G, judge=driver, applies=any_compiled, needs=("gpu.run",),
+    Rule(id="gpu.driver", tier=G, judge=driver, applies=_any, needs=("gpu.run",),
          why="The driver is new enough for the image's CUDA."),
 )  # fmt: skip

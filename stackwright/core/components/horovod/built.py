@@ -1,17 +1,14 @@
-"""Checks of what each Horovod extension was compiled with, and of the libraries that it loads."""
+"""Checks of what each Horovod extension was compiled with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, numbers, take
+from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, take
 from stackwright.core.components.horovod.build import NAMES, extensions
 from stackwright.core.model.row import Stack, Tier
 from stackwright.core.model.target import AMD64
-
-LAZY = {"cudnn": ("tensorflow",)}
-"""Library -> frameworks that load it when they first use a GPU (tsl/cuda/cudnn_stub.cc)."""
 
 
 def per_extension(stack: Stack, facts: Facts, *path: str) -> dict[str, Any]:
@@ -72,63 +69,6 @@ def _compiled_by(what: str, wanted: Callable[[Stack], object]) -> Callable[[Stac
     return judge
 
 
-def _library(
-    what: str, name: str, decode: Callable[[int], tuple[int, ...]], wanted: Callable[[Stack], str]
-) -> Callable[[Stack, Facts], Finding]:
-    """A library's own answer against the row's, and the wheel that brought it against both.
-
-    It has to be the file that the wheel brought: what states the right version can still be another. One that
-    does not say its version without a driver is known by its wheel.
-    """
-
-    def judge(stack: Stack, facts: Facts) -> Finding:
-        problems, seen = [], set()
-        for extension, found in per_extension(stack, facts, "libraries", name).items():
-            if found is None and extension in LAZY.get(name, ()):
-                seen.add(f"horovod.{extension} loads {what} with the first use of a GPU")
-                continue
-            if found is None:
-                problems.append(f"horovod.{extension} loads no {what}")
-                continue
-            if not found["owner"]:
-                problems.append(f"horovod.{extension} loads {found['path']}, which no wheel brought")
-                continue
-            if not found["intact"]:
-                problems.append(f"{found['path']} is not as {found['owner']} brought it")
-                continue
-            wheel = found["owner"].rpartition(" ")[2]
-            row = numbers(wanted(stack))
-            version = numbers(wheel) if found["version"] is None else decode(found["version"])
-            shown = ".".join(str(part) for part in version)
-            seen.add(shown)
-            if version[: len(row)] != row[: len(version)]:
-                problems.append(f"the row declares {what} {wanted(stack)}, horovod.{extension} loads {shown}")
-            if numbers(wheel)[: len(row)] != row:
-                problems.append(f"the row declares {what} {wanted(stack)}, the file is of {found['owner']}")
-        return finding(problems, listed(sorted(seen)))
-
-    return judge
-
-
-def cuda_version(code: int) -> tuple[int, ...]:
-    """CUDART_VERSION: 12040 is 12.4."""
-    return code // 1000, code % 1000 // 10
-
-
-def cudnn_version(code: int) -> tuple[int, ...]:
-    """CUDNN_VERSION: 90100 is 9.1.0; before cuDNN 9 the major counts thousands, 8902 is 8.9.2."""
-    if code >= 90000:
-        return code // 10000, code % 10000 // 100, code % 100
-    return code // 1000, code % 1000 // 100, code % 100
-
-
-def nccl_version(code: int) -> tuple[int, ...]:
-    """NCCL_VERSION_CODE: 22105 is 2.21.5; before 2.9 the major counts thousands, 2708 is 2.7.8."""
-    if code >= 10000:
-        return code // 10000, code % 10000 // 100, code % 100
-    return code // 1000, code % 1000 // 100, code % 100
-
-
 B = Tier.BUILT
 IMPORTED = ("link.import", "link.origin")
 RULES = (
@@ -152,13 +92,4 @@ RULES = (
     Rule(id="declared.patches", tier=B, needs=IMPORTED,
          judge=_compiled_by("patches", lambda stack: list(stack.patches)),
          why="Horovod has the patches that the row's versions ask for, and no others."),
-    Rule(id="declared.cuda-runtime", tier=B, needs=IMPORTED,
-         judge=_library("CUDA runtime", "cudart", cuda_version, lambda stack: stack.cuda_runtime),
-         why="The CUDA runtime that the extension loads is the row's."),
-    Rule(id="declared.cudnn", tier=B, needs=IMPORTED,
-         judge=_library("cuDNN", "cudnn", cudnn_version, lambda stack: stack.cudnn),
-         why="The cuDNN that the framework loads is the row's."),
-    Rule(id="declared.nccl", tier=B, needs=IMPORTED,
-         judge=_library("NCCL", "nccl", nccl_version, lambda stack: stack.nccl),
-         why="The NCCL that the extension loads is the row's."),
 )  # fmt: skip

@@ -20,6 +20,11 @@ def runs(stack: Stack) -> tuple[str, ...]:
     return tuple(f"{name}/{launcher}" for name in (*extensions(stack), *keras) for launcher in LAUNCHERS)
 
 
+def joins(stack: Stack) -> str:
+    """The extension that comes first: two of them in one process are two frameworks' business."""
+    return next((f"horovod.{name}" for name in extensions(stack)), "")
+
+
 def words(stack: Stack, gpus: int) -> dict[Tier, tuple[str, ...]]:
     return {
         Tier.BUILT: (*(f"built={name}" for name in extensions(stack)), "attack"),
@@ -43,6 +48,7 @@ HOROVOD = Component(
     locked=False,
     words=words,
     runs=runs,
+    joins=joins,
     checks=(*built.RULES, *attack.RULES),
     build=BUILD,
     patched=True,

@@ -21,10 +21,10 @@ NAMES = tuple(one.name for one in COMPILED)
 def _at_least_one(cell: Cell) -> Answer:
     if any(cell.value(name) for name in NAMES):
         return Ruling.FITS
-    return Clash(
-        values=tuple((name, "none") for name in NAMES),
-        reason="Horovod needs at least one framework to be compiled against",
-    )
+    reason = "CUDA, cuDNN and NCCL come with the wheels of a framework, and the row has none"
+    if cell.value("horovod"):
+        reason = "Horovod needs at least one framework to be compiled against"
+    return Clash(values=tuple((name, "none") for name in NAMES), reason=reason)
 
 
 def _floors(cell: Cell) -> Answer:
@@ -95,7 +95,7 @@ TOOLS = (distributions.PACKAGED.source, *(row[2].source for row in facts.CMAKE))
 RULES = (
     Placed(
         at=Place.INDEX,
-        rule=rule("frameworks", NAMES,
+        rule=rule("frameworks", ("horovod", *NAMES),
                   read("horovod 0.28.1, setup.py: an extension for each framework", "2026-11-20"),
                   _at_least_one, "a row has a framework"),
     ),

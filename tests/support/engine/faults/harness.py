@@ -125,7 +125,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
         nccl_code=22105,
         gcc=upstream(installed[gcc]),
         mpi=Mpi.of("openmpi", "5.0.7"),
-        communication=(("horovod", HOROVOD[0]),),
+        communication=(("horovod", HOROVOD[0]), ("torch_distributed", "2.6.0")),
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour=Flavour.RUNTIME,

@@ -17,6 +17,7 @@ BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 NEW_CA = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=site -keyout /dev/null -out"
 
 
+DISTRIBUTED = f"{SITE}/torch/distributed/__init__.py"
 SECRET = "Vq8tGm2x-hunter2"
 
 
@@ -278,6 +279,12 @@ FAULTS = (
     run("other-cudart", f"sed -i s/12040/12080/ /usr/src/fake/cudart.c && {FAKE} libraries && {RECORDED}",
         "declared.cuda-runtime", "12.8"),
     run("other-cudnn", f"CUDNN_CODE=90701 {FAKE} libraries && {RECORDED}", "declared.cudnn", "9.7.1"),
+    run("distributed-without-gloo", "sed -i '/is_gloo/,/return/s/True/False/' " + DISTRIBUTED,
+        "distributed.backends", "it has no gloo"),
+    run("distributed-of-other-nccl", f"sed -i 's/(2, 21, 5)/(2, 20, 5)/' {SITE}/torch/cuda/nccl.py",
+        "distributed.nccl", "compiled with NCCL 2.20.5"),
+    run("distributed-without-nccl", "sed -i 's/^REASON = .*/REASON = \"Unknown backend\"/' " + DISTRIBUTED,
+        "distributed.nccl-backend", "ValueError: Unknown backend"),
     servers("horovod-as-released", f"cd {SITE}/horovod && rm -r runner && cp -r /usr/src/released runner",
             ATTACKS - {"built.served"}, "a pickle was executed (unsigned)"),
     servers("nobody-is-served", f"sed -i 's/    if nonce is None and .*:/    if True:/' "

@@ -9,6 +9,9 @@ ctypes.CDLL(str(Path(__file__).parent / "lib" / "libtorch.so"), ctypes.RTLD_GLOB
 
 __version__ = "2.6.0+cu124"
 
+from torch import __config__, cuda, distributed  # noqa: E402, F401
+from torch.cuda import nccl  # noqa: E402, F401
+
 
 def compiled_with_cxx11_abi() -> bool:
     return True

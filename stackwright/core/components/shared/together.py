@@ -1,0 +1,82 @@
+"""Checks of all communication layers in one process: one file of each library, and sums that agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stackwright.core.checks.check import Facts, Finding, Rule, cause, finding, listed, take
+from stackwright.core.checks.ranks import RANKS, close, errors
+from stackwright.core.components.table import joined
+from stackwright.core.model.row import Stack, Tier
+
+SHARED = ("libnccl", "libcudart", "libcudnn", "libmpi", "libmpich")
+"""Libraries of which a process may map one file each."""
+
+
+def _orders(stack: Stack, facts: Facts) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each order that was tried, as text. One with other modules than the row's proves nothing."""
+    for one in take(facts, "together", "orders"):
+        if sorted(one["order"]) == sorted(joined(stack)):
+            yield ", ".join(one["order"]), one
+
+
+def ended(stack: Stack, facts: Facts) -> Finding:
+    """Every layer has to come first once, and each before and after each other one."""
+    modules, problems = joined(stack), []
+    tried = [one["order"] for _, one in _orders(stack, facts)]
+    before = {(left, right) for order in tried for at, left in enumerate(order) for right in order[at + 1 :]}
+    missing = [f"{a} before {b}" for a in modules for b in modules if a != b and (a, b) not in before]
+    missing += [f"{module} first" for module in modules if module not in {order[0] for order in tried}]
+    problems += [f"no order was tried with {one}" for one in missing]
+    for order, one in _orders(stack, facts):
+        raised = errors(one["ranks"])
+        problems += [f"{order}: {error}" for error in raised]
+        if not raised and one["code"] != 0:
+            problems.append(f"{order}: exit code {one['code']}: {cause(str(one.get('output', '')))}")
+        elif not raised and [rank["size"] for rank in one["ranks"]] != [RANKS] * RANKS:
+            problems.append(f"{order}: {RANKS} ranks were started, and {len(one['ranks'])} left a result")
+    return finding(problems, f"{len(tried)} orders of {listed(modules)}")
+
+
+def one_file(stack: Stack, facts: Facts) -> Finding:
+    problems, seen = [], set()
+    for order, one in _orders(stack, facts):
+        for rank in one["ranks"]:
+            for library in SHARED:
+                files = rank["mapped"].get(library, [])
+                seen.update(files)
+                if len(files) > 1:
+                    problems.append(f"{order}: rank {rank['rank']} maps {' and '.join(files)}")
+            if {"libmpi", "libmpich"} <= set(rank["mapped"]):
+                problems.append(f"{order}: rank {rank['rank']} maps the libraries of two MPIs")
+    names = sorted({path.rpartition("/")[2] for path in seen})
+    return finding(problems or ([] if seen else ["no process maps any of them"]), listed(names))
+
+
+def agree(stack: Stack, facts: Facts) -> Finding:
+    """Each layer's sum is the sum of what the ranks gave, so that all layers agree."""
+    problems = []
+    for order, one in _orders(stack, facts):
+        total = [sum(column) for column in zip(*(rank["given"] for rank in one["ranks"]), strict=True)]
+        for rank in one["ranks"]:
+            for module in joined(stack):
+                found = rank["sums"].get(module)
+                if found is None or not close(found, total):
+                    problems.append(f"{order}: {module} sums to {found} on rank {rank['rank']}, not {total}")
+    return finding(problems, listed(joined(stack)))
+
+
+def several(stack: Stack) -> bool:
+    return bool(joined(stack))
+
+
+C = Tier.COLLECTIVE
+RULES = (
+    Rule(id="together.run", tier=C, judge=ended, applies=several, needs=("link.import", "declared.mpi"),
+         why="All layers of the row work in one process, in any order of import."),
+    Rule(id="together.one-library", tier=C, judge=one_file, applies=several, needs=("together.run",),
+         why="A process with all layers maps one NCCL, one CUDA runtime, one cuDNN and one MPI."),
+    Rule(id="together.agree", tier=C, judge=agree, applies=several, needs=("together.run",),
+         why="All layers sum the same numbers to the same result."),
+)  # fmt: skip

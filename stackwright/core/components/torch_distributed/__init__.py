@@ -1,0 +1,1 @@
+"""torch.distributed, the communication layer that is a part of PyTorch."""
