@@ -40,7 +40,8 @@ def static(facts):
         yield "files: %s is a host key of sshd" % path
     row = json.loads(facts["system"]["row"] or "{}")
     packages = facts["system"]["python_packages"]
-    for name, version in sorted(dict(row["frameworks"], horovod=row["horovod"]).items()):
+    layers = {"horovod": row["horovod"]} if "horovod" in row else {}
+    for name, version in sorted(dict(row["frameworks"], **layers).items()):
         shipped = packages.get(name) or of_cuda(name, packages)
         if shipped.partition("+")[0] != version.partition("+")[0]:
             yield "system: the row says %s %s, and %s is there" % (name, version, shipped)

@@ -16,6 +16,7 @@ from stackwright.build.sif import convert, definition
 from stackwright.build.sif.convert import SIGNED_BY
 from stackwright.build.solve import Built, Inputs, build
 from stackwright.core.checks.observed import found
+from stackwright.core.components.table import installed
 from stackwright.core.errors import DiskError, VerdictError
 from stackwright.core.facts import distributions
 from stackwright.core.model.record import Component, Image, Layer, Phase, Record, SifFile, Step
@@ -151,7 +152,7 @@ def _with_image(job: Job, current: Record, images: Images) -> Record:
     history = engine.layers(job.docker, job.reference)
     image = Image(reference=job.reference, id=found["Id"], bytes=engine.size(history), base=base)
     purposes = layers.of_history(
-        job.row.recipe, dict(job.row.stack.communication), tuple(layer.created_by for layer in history)
+        job.row.recipe, installed(job.row.stack), tuple(layer.created_by for layer in history)
     )
     digests = layers.digests(found["RootFS"]["Layers"], ((line.created_by, line.size) for line in history))
     recorded = tuple(

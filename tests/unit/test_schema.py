@@ -157,7 +157,9 @@ def test_examples_of_the_documentation_are_right() -> None:
     )
     assert [len(cell.pip) for cell in third] == [2, 3, 0]
     assert [(cell.apt, cell.files[0].place) for cell in fourth] == [(("git", "libsndfile1"), "/opt/ours")]
-    assert [cell.value("torch_distributed") for cell in layers] == ["true"]
+    assert [(cell.value("horovod"), cell.value("torch_distributed")) for cell in layers] == [
+        ("0.28.1", "true"), (None, "true"),
+    ]  # fmt: skip
     text = (ROOT / "docs/matrix.md").read_text()
     (said,) = re.findall(r"^These are four rows: (.*)\.$", text, re.M)
     assert re.findall("`([^`]+)`", said) == [cell.id for cell in first]

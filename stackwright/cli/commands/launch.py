@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from stackwright.cli.app import App, Words, allow_option, example, json_option, print_json, refuse
+from stackwright.core.components.table import LAUNCHERS, of, started_by
 from stackwright.core.errors import UsageError
 from stackwright.core.launch import launchers as launch
+from stackwright.core.model.row import Stack
 
 BY_SSH = ", ".join(name for name, one in launch.LAUNCHERS.items() if "hosts" in one.reads)
 
@@ -23,6 +25,16 @@ def launchers(command: Callable[..., None]) -> Callable[..., None]:
 
 def _was_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+
+def _refuse_foreign(launcher: str, stack: Stack) -> None:
+    """Refuse a launcher that comes with a communication layer that the row does not have."""
+    if launcher in LAUNCHERS and launcher not in started_by(dict(stack.communication)):
+        has = " and ".join(one.title for one in of(stack.communication))
+        raise UsageError(
+            f"{stack.id} has {has}, with which no {launcher} comes",
+            hint=f"./build.py launch {stack.id} --mpirun, or another launcher",
+        )
 
 
 @click.command(
@@ -74,6 +86,7 @@ def launch_command(
     if len(planned.rows) > 1:
         raise UsageError(f"{row!r} means {len(planned.rows)} rows", hint="name one of them")
     found = planned.rows[0]
+    _refuse_foreign(launcher, found.stack)
     target = launch.Target.of(found.stack, reference(found.recipe))
     made = launch.LAUNCHERS[launcher].make(target, site, command or launch.TRAIN)
     if form == "json":

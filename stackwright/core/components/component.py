@@ -173,7 +173,8 @@ class Component:
     name of a library that hands calls of the CUDA runtime on. ``locked``: the lock has its package.
     ``imports`` are modules that a communication layer brings, ``words`` what probes/run.py is asked to do,
     by tier and for a number of GPUs, ``runs`` those of the collective probe, as in "torch/mpi". ``joins`` is
-    the module by which a layer takes part in the probe of all layers in one process.
+    the module by which a layer takes part in the probe of all layers in one process, ``examples`` what of
+    examples/ trains with it.
     ``build`` is how it is built for an image; ``patched``: patches/NAME changes its source.
     ``launchers`` are programs of it that start ranks by SSH, by their names.
     ``tested`` says with which libraries its wheels were tested.
@@ -206,6 +207,7 @@ class Component:
     words: Callable[[Stack, int], Mapping[Tier, tuple[str, ...]]] = lambda stack, gpus: {}
     runs: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     joins: Callable[[Stack], str] = lambda stack: ""
+    examples: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     checks: tuple[Check, ...] = ()
     build: Build | None = None
     patched: bool = False

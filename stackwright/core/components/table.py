@@ -92,6 +92,16 @@ def joined(stack: Stack) -> tuple[str, ...]:
     return modules if len(modules) > 1 else ()
 
 
+def installed(stack: Stack) -> tuple[str, ...]:
+    """The communication layers that are installed in a layer of their own."""
+    return tuple(layer.name for layer in of(stack.communication) if layer.build and layer.build.install)
+
+
+def started_by(names: Iterable[str]) -> tuple[str, ...]:
+    """The launchers of some communication layers."""
+    return tuple(name for layer in COMMUNICATION if layer.name in names for name, _ in layer.launchers)
+
+
 def has(component: Component) -> Callable[[Stack], bool]:
     """Whether a row has a communication layer."""
     return lambda stack: component.name in dict(stack.communication)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from stackwright.core.components.table import COMMUNICATION
+from stackwright.core.components.table import COMMUNICATION, LAUNCHERS, started_by
 from stackwright.core.launch import launchers
 from stackwright.core.launch.recipe import Host, Site, mpi_of
 from stackwright.core.model.record import Record
@@ -50,5 +50,7 @@ def _recipes(record: Record, image: str) -> Iterator[Recipe]:
         row=record.row, mpi=mpi, nccl_code=nccl_code(nccl), image=image, sif=f"{record.row}.sif"
     )
     for name, launcher, site in WAYS:
+        if launcher in LAUNCHERS and launcher not in started_by(declared):
+            continue
         made = launchers.LAUNCHERS[launcher].make(target, site, launchers.TRAIN)
         yield Recipe(name, made.when, launchers.script(made))

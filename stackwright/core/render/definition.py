@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stackwright.core.checks.probes import words
-from stackwright.core.components.table import BY_NAME
+from stackwright.core.components.table import BY_NAME, of
 from stackwright.core.model.labels import PROVIDER, VERSION, version
 from stackwright.core.model.row import MpiFlavour, Recipe, Stack, Tier
 from stackwright.core.render.dockerfile import context, environment, labels, recipe, render, values
@@ -64,7 +64,7 @@ def definition_label(value: str) -> str:
 
 def _own_values(stack: Stack) -> dict[str, Any]:
     return {
-        "examples": tuple(_example(name) for name in stack.modules),
+        "examples": tuple(_example(name) for one in of(stack.communication) for name in one.examples(stack)),
         "mpi_text": f"{MPI_TITLES[stack.mpi.flavour]} {stack.mpi.version}",
         "probe_words": " ".join(words(stack, 0, NOT_IN_TEST)),
     }

@@ -22,7 +22,7 @@ from stackwright.core.model.labels import (
     of_row,
     version,
 )
-from stackwright.core.model.row import Mpi, MpiFlavour, Recipe, Stack
+from stackwright.core.model.row import Flavour, Mpi, MpiFlavour, Recipe, Stack
 from stackwright.core.model.target import AMD64
 from stackwright.core.render import package_layers
 from stackwright.core.render.configuration import entrypoint, require_cuda, runscript
@@ -220,6 +220,8 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "communication_text": communication_text(stack),
         "extensions": [name for name, _ in extensions(stack)],
         "builds": builds(stack),
+        "installs": any(one.install for one in builds(stack)),
+        "compiles": stack.flavour is Flavour.DEVEL or any(one.stage for one in builds(stack)),
         "compiled_text": _compiled(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),

@@ -49,6 +49,7 @@ HOROVOD = Component(
     words=words,
     runs=runs,
     joins=joins,
+    examples=lambda stack: stack.modules,
     checks=(*built.RULES, *attack.RULES),
     build=BUILD,
     patched=True,

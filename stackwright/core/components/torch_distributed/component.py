@@ -29,6 +29,7 @@ TORCH_DISTRIBUTED = Component(
     words=words,
     runs=lambda stack: checks.RUNS,
     joins=lambda stack: "torch.distributed",
+    examples=lambda stack: (checks.NAME,),
     checks=checks.RULES,
     rules=rules.RULES,
     lock_rules=rules.LOCK_RULES,
