@@ -35,6 +35,7 @@ from stackwright.cli.commands.clean import clean_command
 from stackwright.cli.commands.doctor import doctor_command
 from stackwright.cli.commands.facts import facts_command
 from stackwright.cli.commands.launch import launch_command
+from stackwright.cli.commands.layer import layer_command
 from stackwright.cli.commands.nightly import history_command, nightly_command
 from stackwright.cli.commands.publish import publish_command
 from stackwright.cli.commands.shards import shards_command
@@ -279,6 +280,7 @@ def run_command() -> None:
 
 
 cli.add_command(launch_command)
+cli.add_command(layer_command)
 cli.add_command(publish_command)
 cli.add_command(verify_command)
 cli.add_command(nightly_command)

@@ -26,7 +26,13 @@ from stackwright.host.site import settings
 from stackwright.publish.attest import keys, oras, verify
 from stackwright.publish.attest.oci_layout import Layout, image_of
 from stackwright.publish.attest.statements import provenance, sbom
-from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind, open_envelope
+from stackwright.publish.attest.statements.statement import (
+    ENVELOPE,
+    OF_A_ROW,
+    PREDICATE_TYPE,
+    Kind,
+    open_envelope,
+)
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_original_is_accepted(the_site: TheSite, published: Published) -> None:
-    assert published.attached.new == tuple(Kind)
+    assert published.attached.new == OF_A_ROW
     done = the_site.verify(published.copy)
     assert done.record == published.small.record
     assert done.notes == ()
@@ -89,7 +95,7 @@ def test_an_annotation_alone_keeps_nothing_from_being_signed(
             file = layout.path(verdict["layers"][0]["digest"], "")
             registry.attach(target, ENVELOPE, file, one["annotations"])
     again = the_site.publish(small, "hpc/annotated", tmp_path)
-    assert set(again.attached.new) == set(Kind) - {Kind.VERDICT}
+    assert set(again.attached.new) == set(OF_A_ROW) - {Kind.VERDICT}
     assert the_site.verify(again.copy).record == small.record
 
 
@@ -105,7 +111,7 @@ def test_why_something_else_failed_is_not_published(
         open_envelope(layout.path(one.document["layers"][0]["digest"], "").read_bytes(), "").payload
         for one in layout.referrers(done.attached.image)
     ]
-    assert len(found) == len(Kind)
+    assert len(found) == len(OF_A_ROW)
     assert any(b'"status":"failed"' in one for one in found), "it is this record"
     assert not any(b"planted" in one for one in found)
 
@@ -117,10 +123,10 @@ def test_a_new_key_signs_beside_the_old_one(
     new = replace(the_site, key=made_key(tmp_path, "new", runner))
     assert runner(["openssl", "pkey", "-in", new.key, "-pubout", "-out", tmp_path / "new.pub"]).ok
     both = new.publish(small, "hpc/cuda12-torch", tmp_path / "copy")
-    assert both.attached.new == tuple(Kind)
+    assert both.attached.new == OF_A_ROW
     the_site.verify(both.copy)
     done = the_site.verify(both.copy, key=keys.public_key(tmp_path / "new.pub", runner))
-    assert len(done.notes) == len(Kind) and all("signed by another key" in note for note in done.notes)
+    assert len(done.notes) == len(OF_A_ROW) and all("signed by another key" in note for note in done.notes)
 
 
 def test_the_command_verifies_a_copy_without_a_network(

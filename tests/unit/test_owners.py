@@ -58,6 +58,9 @@ def test_an_image_of_a_row_is_told_from_one_that_was_built_from_it() -> None:
     assert origin.added((*OWN, "RUN pip install x", 'CMD ["/bin/bash"]')) == (
         "RUN pip install x", 'CMD ["/bin/bash"]'
     )  # fmt: skip
+    with_ports = (*OWN[:5], "EXPOSE map[8888/tcp:{}]", "EXPOSE map[6006/tcp:{}]", *OWN[5:])
+    assert origin.added(with_ports) == ()
+    assert origin.added((*with_ports, "EXPOSE map[22/tcp:{}]")) == ("EXPOSE map[22/tcp:{}]",)
     assert origin.is_derived((*OWN, "LABEL org.stackwright.row=row"))
     assert origin.is_derived(
         (*OWN[:-1], '/bin/sh -c #(nop)  CMD ["/bin/sh"]', "/bin/sh -c #(nop)  USER root")

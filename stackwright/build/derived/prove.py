@@ -20,6 +20,7 @@ from stackwright.build.job import Job
 from stackwright.build.phases import PHASES, probe_file
 from stackwright.core.checks import origin
 from stackwright.core.checks.differences import Differences, between, layers_below, moved
+from stackwright.core.checks.judge import verify
 from stackwright.core.checks.observed import dig
 from stackwright.core.checks.tables.declared import UNLOCKED, normal
 from stackwright.core.errors import EngineError
@@ -41,6 +42,8 @@ from stackwright.probe.run import gather
 from stackwright.records import files as record
 
 NO_GPU = "probe --image asks for no GPU in a SIF"
+OF_LABELS = frozenset({"static.stack-label", "static.row-file"})
+"""Checks that compare the row's own documents with the row."""
 READ_FILE = 120
 """Seconds to read one small file of an image."""
 
@@ -109,7 +112,8 @@ def probe(
     project: Project, rows: Sequence[Planned], image: str, *, site: Site, runner: Runner, display: Display
 ) -> Proof:
     """Prove the image or the SIF by the checks of the row that its labels name."""
-    return prove(subject(project, image, site=site, runner=runner, display=display), rows)
+    of = subject(project, image, site=site, runner=runner, display=display)
+    return prove(of, find(of.project, rows, of.image, below=lambda: of.below, script=of.script))
 
 
 def subject(project: Project, image: str, *, site: Site, runner: Runner, display: Display) -> Subject:
@@ -124,8 +128,18 @@ def subject(project: Project, image: str, *, site: Site, runner: Runner, display
     return Subject(image=described, project=own, site=site, runner=runner, docker=docker, display=display)
 
 
-def prove(of: Subject, rows: Sequence[Planned]) -> Proof:
-    row = find(of.project, rows, of.image, below=lambda: of.below, script=of.script)
+def layered(of: Subject, image: str) -> Subject:
+    """Return a layered image as a subject of its own; ``of`` is its parent."""
+    assert of.docker is not None, "it is an image of the engine"
+    described = examine.of_image(of.docker, image)
+    own = replace(of.project, out=of.project.out.parent / described.short)
+    return Subject(
+        image=described, project=own, site=of.site, runner=of.runner, docker=of.docker, display=of.display
+    )
+
+
+def prove(of: Subject, row: Parent, *, label: Stack | None = None) -> Proof:
+    """Judge by the row; by ``label``, where it is another one, what labels and files say about the row."""
     job = Job(
         project=of.project, row=row.planned, engine=of.docker, site=of.site, runner=of.runner,
         display=of.display, image=of.image.id, apptainer=lambda: of.apptainer,
@@ -134,6 +148,8 @@ def prove(of: Subject, rows: Sequence[Planned]) -> Proof:
     verdict = judged.verdict(of.image.world)
     assert verdict is not None, "it was probed"
     facts = gather(job.facts(of.image.world))
+    if label is not None:
+        verdict = _by_label(verdict, label, facts)
     return Proof(
         image=of.image, known=row.known, verdict=_leaving_out(verdict, row.not_judged),
         differences=_differences(of, row, facts),
@@ -165,6 +181,12 @@ def _sif(of: Subject, job: Job, current: Record) -> Record:
 
 
 _PROBES = {World.DOCKER: _image, World.SIF: _sif}
+
+
+def _by_label(verdict: Verdict, label: Stack, facts: Mapping[str, Any]) -> Verdict:
+    """Judge again what compares with the row that the labels name: a layer leaves them as they are."""
+    own = {one.id: one for one in verify(label, facts, verdict.world, {}).checks if one.id in OF_LABELS}
+    return replace(verdict, checks=tuple(own.get(one.id, one) for one in verdict.checks))
 
 
 def _leaving_out(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:

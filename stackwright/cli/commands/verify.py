@@ -44,21 +44,24 @@ def verify_command(app: App, /, reference: str, key: Path, form: str, **options:
     one image; nothing else is asked for then, and no network. docs/verify.md says what is checked.
     """
     from stackwright.engines.oci_tools import Name
-    from stackwright.publish.attest import keys, source, verify
+    from stackwright.publish.attest import keys, source
+    from stackwright.publish.attest.layers import chain
+    from stackwright.publish.attest.verify import REQUIRED
 
     public = keys.public_key(key, app.runner)
     with source.opened(
         reference, site=lambda: app.site, oras=lambda: _tool(app, Name.ORAS), say=app.say,
         keep=options["keep"], plain=options["plain_http"],
     ) as (layout, image):  # fmt: skip
-        done = verify.verify(
-            layout, image, public, replace(_tool(app, Name.COSIGN), offline=True), at=datetime.now(UTC),
-            require=tuple(map(Tier, options["require"])) or verify.REQUIRED, row=options["row"],
+        asked = chain.Asked(
+            key=public, cosign=replace(_tool(app, Name.COSIGN), offline=True), at=datetime.now(UTC),
+            require=tuple(map(Tier, options["require"])) or REQUIRED, row=options["row"],
         )  # fmt: skip
+        done = chain.verify(layout, image, asked)
     if form == "json":
-        print_json(verify.document(done, public))
+        print_json(chain.document(done, public))
     else:
-        click.echo("\n".join(verify.lines(done, public)))
+        click.echo("\n".join(chain.lines(done, public)))
 
 
 def _tool(app: App, name: Name) -> Tool:

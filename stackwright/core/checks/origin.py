@@ -11,6 +11,8 @@ from stackwright.core.render.configuration import FOLDER, USER
 LAST = ("USER", "WORKDIR", "ENTRYPOINT", "CMD")
 """The instructions of dockerfiles/final.j2 that follow its labels."""
 
+PORTS = 2
+"""How many of them are before the row's ports, of which each has a line."""
 SETTINGS = (
     "ARG", "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD", "SHELL",
     "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
@@ -45,8 +47,12 @@ def added(history: Iterable[str]) -> tuple[str, ...]:
     if not labelled:
         return ()
     rest = lines[labelled[0] + 1 :]
-    heads = tuple(line.split(maxsplit=1)[0] for line in rest[: len(LAST)] if line.strip())
-    return tuple(rest[len(LAST) :]) if heads == LAST else tuple(rest)
+    heads = tuple(map(_head, rest))
+    ports = 0
+    while heads[PORTS + ports : PORTS + ports + 1] == ("EXPOSE",):
+        ports += 1
+    own = heads[:PORTS] + heads[PORTS + ports : len(LAST) + ports]
+    return tuple(rest[len(LAST) + ports :]) if own == LAST else tuple(rest)
 
 
 def settings(instructions: Iterable[str]) -> tuple[str, ...]:
@@ -65,7 +71,7 @@ def settings(instructions: Iterable[str]) -> tuple[str, ...]:
 
 def most_layers(instructions: Iterable[str]) -> int:
     """Return how many layers they made at most: one that wrote nothing made none."""
-    return sum(_head(line) not in WITHOUT_LAYER for line in instructions)
+    return sum(_head(_SHELL.sub("", line)) not in WITHOUT_LAYER for line in instructions)
 
 
 def _head(line: str) -> str:

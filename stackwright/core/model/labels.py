@@ -18,6 +18,9 @@ ROW, KEY, STACK, PROVIDER = (f"org.stackwright.{name}" for name in ("row", "key"
 ALLOWED = "org.stackwright.allowed"
 """The rules that would refuse the row and were allowed; an image of a row without any has no such label."""
 
+LAYER = "org.stackwright.layer"
+"""What `build.py layer` put on a row's image, and on which image."""
+
 VERSION, VENDOR, URL = (f"{OCI}{name}" for name in ("version", "vendor", "url"))
 
 NVIDIA_LICENSE = "LicenseRef-NVIDIA-Proprietary"

@@ -99,7 +99,7 @@ def read(docker: Docker, image: str, found: Mapping[str, Any], search: Searching
     """
     folders = _folders(docker, found)
     if folders:
-        return tuple(_in_folder(folder, search) for folder in folders)
+        return tuple(in_folder(folder, search) for folder in folders)
     with engine.connected(docker) as client:
         return in_archive(Pieces(client.images.get(image).save(chunk_size=CHUNK)), search)
 
@@ -109,7 +109,7 @@ def clean(found: Mapping[str, Any], search: Searching) -> Mapping[str, Entry]:
     folders = _named(found)
     if not all((folder, search) in _KNOWN for folder in folders):
         return {}
-    reads = [_in_folder(folder, search) for folder in folders]
+    reads = [in_folder(folder, search) for folder in folders]
     suspected = {one.path for read in reads for one in read.seen}
     entries = final(read.layer for read in reads).entries
     return {path: one for path, one in entries.items() if one.kind is Kind.FILE and path not in suspected}
@@ -138,7 +138,7 @@ def _named(found: Mapping[str, Any]) -> tuple[Path, ...]:
 
 
 @lru_cache(maxsize=128)  # a layer never changes, and images share most layers
-def _in_folder(folder: Path, search: Searching) -> Read:
+def in_folder(folder: Path, search: Searching) -> Read:
     collected = Collected(name=folder.parent.name)
     files: list[Entry] = []
     first, again = dict[int, str](), list[tuple[Entry, str]]()

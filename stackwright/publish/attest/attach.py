@@ -19,7 +19,7 @@ from stackwright.publish.attest.keys import Loaded, PublicKey, keyid
 from stackwright.publish.attest.oci_layout import LIMIT
 from stackwright.publish.attest.oras import Access, pinned
 from stackwright.publish.attest.statements import provenance, sbom, statement, vex
-from stackwright.publish.attest.statements.statement import ENVELOPE, PREDICATE_TYPE, Kind
+from stackwright.publish.attest.statements.statement import ENVELOPE, OF_A_ROW, PREDICATE_TYPE, Kind
 from stackwright.records import files as records
 
 RECORD = "org.stackwright.records.files"
@@ -52,14 +52,14 @@ def attach(
     predicates = _predicates(row, record, facts, image)
     fixed = pinned(reference, image)
     ours = {RECORD: provenance.digest(record), SIGNER: keyid(key.public)}
-    payloads = {kind: statement.encode(kind, image, record.row, predicates[kind]) for kind in Kind}
+    payloads = {kind: statement.encode(kind, image, record.row, predicates[kind]) for kind in OF_A_ROW}
     candidates = tuple(
         (digest, told) for digest, told in access.attached(fixed, ENVELOPE) if ours.items() <= told.items()
     )
     signed = _Signed(
         access=access, reference=fixed, manifest=manifest, key=key, cosign=cosign, candidates=candidates
     )
-    missing = tuple(kind for kind in Kind if not signed.has(kind, payloads[kind]))
+    missing = tuple(kind for kind in OF_A_ROW if not signed.has(kind, payloads[kind]))
     with TemporaryDirectory(prefix="stackwright-attest-") as name:
         for kind in missing:
             file = Path(name) / f"{kind.word}.dsse.json"

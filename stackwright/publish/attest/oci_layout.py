@@ -25,6 +25,8 @@ INDEXES = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
 TAG = "org.opencontainers.image.ref.name"
+PARENT = "parent-"
+"""How the tags of images begin that the named one is a layer on."""
 LIMIT = 64 * 2**20
 """Bytes of a blob that is read as a whole; layers are only hashed."""
 
@@ -127,7 +129,10 @@ def image_of(layout: Layout, wanted: str = "") -> str:
     for entry in layout.entries():
         if entry.get("mediaType") in MANIFESTS and _is_image(layout, str(entry.get("digest"))):
             images.setdefault(str(entry["digest"]), []).append(_tag(entry))
-    named = [digest for digest, tags in images.items() if not wanted or wanted in (digest, *tags)]
+    own = (
+        {digest: tags for digest, tags in images.items() if not _only_parent(tags)} if not wanted else images
+    )
+    named = [digest for digest, tags in own.items() if not wanted or wanted in (digest, *tags)]
     if len(named) == 1:
         return named[0]
     place, hint = str(layout.folder), _names(images)
@@ -136,6 +141,11 @@ def image_of(layout: Layout, wanted: str = "") -> str:
         raise AttestError(cause, place=place, hint=hint)
     hint = f"name one of them: FOLDER:TAG or FOLDER@DIGEST; {hint}"
     raise AttestError(f"{len(images)} images are in it", place=place, hint=hint)
+
+
+def _only_parent(tags: list[str]) -> bool:
+    """Tell whether it was copied as the parent of a layer alone."""
+    return bool(tags) and all(tag.startswith(PARENT) for tag in tags)
 
 
 def _is_index(layout: Layout, wanted: str) -> bool:

@@ -86,14 +86,17 @@ class Access:
             argv: Words = ("attach", *words, *self._options(), reference, f"{file}:{artifact_type}")
             self._must(reference, *argv, folders=folders, doing="attached to")
 
-    def copy(self, reference: str, folder: Path) -> Layout:
-        """Return the image and all that refers to it. AttestError where the registry gives other bytes."""
+    def copy(self, reference: str, folder: Path, tag: str = COPIED) -> Layout:
+        """Return the image and all that refers to it, under ``tag``.
+
+        AttestError where the registry gives other bytes.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         plain = ("--from-plain-http",) if self.plain else ()
         # The image first: oras 1.2 panics where blobs of the image and of a referrer go wrong at once.
         for recursive in ((), ("--recursive",)):
             how = ("--concurrency", "1", "--no-tty", *plain, *recursive)
-            words = ("copy", *how, "--to-oci-layout", reference, f"{folder}:{COPIED}")
+            words = ("copy", *how, "--to-oci-layout", reference, f"{folder}:{tag}")
             done = self._run(*words, folders=(folder,))
             if not done.ok:
                 raise _failure(done, reference, "read")

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from stackwright.core.errors import AttestError, UsageError
+from stackwright.core.errors import AttestError, StackwrightError, UsageError
 from stackwright.core.model.site import Site
 from stackwright.engines.oci_tools import Tool
 from stackwright.publish.attest import oci_layout
 from stackwright.publish.attest import oras as access
 from stackwright.publish.attest.jsons import json_object
+from stackwright.publish.attest.layers.chain import MOST_LAYERS, parents
 from stackwright.publish.attest.oci_layout import Layout
 from stackwright.publish.attest.oras import Access
 
@@ -46,7 +47,8 @@ def opened(
         ca, plain = (own.ca, own.plain or plain) if own else (None, plain)
         with access.to_registry(reference, here, oras(), say=say, ca=ca, plain=plain) as registry:
             found = _copied(registry, _pinned(registry, reference), target)
-        image = oci_layout.image_of(found, access.COPIED)
+            image = oci_layout.image_of(found, access.COPIED)
+            _copy_parents(registry, reference, found, image, say)
         if match["digest"] not in (None, image):
             raise AttestError(f"the registry gives another image, {image}", place=reference)
         yield found, image
@@ -68,3 +70,22 @@ def _copied(registry: Access, reference: str, target: Path) -> Layout:
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
+
+
+def _copy_parents(
+    registry: Access, reference: str, found: Layout, image: str, say: Callable[[str], None]
+) -> None:
+    """Copy the images below a layer, of the same repository: its statement names them by their digests.
+
+    Where one is says an annotation, which proves nothing: what is verified is in the statement.
+    """
+    for number in range(MOST_LAYERS):
+        parent = next(parents(found, image), None)
+        if parent is None:
+            return
+        try:
+            registry.copy(access.pinned(reference, parent), found.folder, f"{oci_layout.PARENT}{number}")
+        except StackwrightError as error:
+            say(f"the parent {parent[:19]}… could not be copied: {error.first_line}")
+            return
+        image = parent

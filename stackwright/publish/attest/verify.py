@@ -93,8 +93,8 @@ def verify(
     """
     key.require_valid(at)
     manifest = layout.manifest(image)
-    config, size = _contents(layout, manifest)
-    attested = replace(_attested(layout, manifest, key, cosign), parent=_parent(config))
+    config, size = contents(layout, manifest)
+    attested = replace(statements_of(layout, manifest, key, cosign), parent=_parent(config))
     seen = SignedImage(manifest=manifest, config=config, record=_newest(attested.of(Kind.RECORD)), row=row)
     for judge in RECORD_CHECKS:
         _refuse(Kind.RECORD, judge(seen))
@@ -113,7 +113,7 @@ def verify(
 # -- the image -------------------------------------------------------------------------------------
 
 
-def _contents(layout: Layout, manifest: Manifest) -> tuple[Mapping[str, Any], int]:
+def contents(layout: Layout, manifest: Manifest) -> tuple[Mapping[str, Any], int]:
     """Return the configuration, and the bytes of all layers, each blob checked against its digest and
     size."""
     document = manifest.document
@@ -145,7 +145,7 @@ def _parent(config: Mapping[str, Any]) -> str:
 # -- what was signed -------------------------------------------------------------------------------
 
 
-def _attested(layout: Layout, manifest: Manifest, key: PublicKey, cosign: Tool) -> Attested:
+def statements_of(layout: Layout, manifest: Manifest, key: PublicKey, cosign: Tool) -> Attested:
     """Read the statements. Skip those that do not verify: a user of the registry can attach anything."""
     statements: list[Statement] = []
     refused: list[tuple[str, AttestError]] = []

@@ -13,7 +13,7 @@ from stackwright.core.checks.check import DOCKER, SIF, Facts, Finding, Rule, fin
 from stackwright.core.checks.tables.static import labels as found_labels
 from stackwright.core.components.table import LAYERS
 from stackwright.core.credentials import holds
-from stackwright.core.model.labels import KEY, PROVIDER, SHAPES, URL, VENDOR, VERSION
+from stackwright.core.model.labels import KEY, LAYER, PROVIDER, SHAPES, URL, VENDOR, VERSION
 from stackwright.core.model.row import Stack, Tier
 from stackwright.core.render import configuration as rendered
 from stackwright.core.render.dockerfile import labels
@@ -156,7 +156,7 @@ def _shown(value: Any) -> str:
 def other_labels(stack: Stack, facts: Facts) -> Finding:
     """Return settings that no other check compares, and those that no template renders."""
     wanted, found = dict(labels(stack)), found_labels(facts)
-    added = {KEY, VERSION, VENDOR, URL, PROVIDER, *rendered.OF_BASE[stack.provider]}
+    added = {KEY, VERSION, VENDOR, URL, PROVIDER, LAYER, *rendered.OF_BASE[stack.provider]}
     problems = [
         f"the label {name} is {found[name]!r}, the row's is {value!r}"
         for name, value in wanted.items()

@@ -36,10 +36,16 @@ class Kind(StrEnum):
     PROVENANCE = "https://slsa.dev/provenance/v1"
     VERDICT = "https://in-toto.io/attestation/test-result/v0.1"
     RECORD = "urn:stackwright:record:1"
+    LAYER = "urn:stackwright:layer:1"
+    """Of a layer on a row's image, and of no row."""
 
     @property
     def word(self) -> str:
         return self.name.lower()
+
+
+OF_A_ROW = tuple(kind for kind in Kind if kind is not Kind.LAYER)
+"""What each image of a row has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

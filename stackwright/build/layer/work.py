@@ -1,0 +1,152 @@
+"""The command ``layer``: resolve, install new files alone, see that they hide nothing, prove the whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stackwright.build.derived import prove
+from stackwright.build.derived.parent import Parent, find
+from stackwright.build.derived.prove import Proof, Subject
+from stackwright.build.layer import files, image, resolve
+from stackwright.build.layer.resolve import Question
+from stackwright.core.errors import UsageError
+from stackwright.core.layer import asked, document
+from stackwright.core.layer.asked import Resolved
+from stackwright.core.layer.document import Added, Below
+from stackwright.core.ledger.entry import Kind, Layer, final
+from stackwright.core.model.row import Addition, Stack, World
+from stackwright.engines import docker as engine
+from stackwright.host.files import replace_file
+from stackwright.host.project import Planned
+from stackwright.records import files as record
+
+NAME = re.compile(r"[a-z0-9]+([._/-][a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """``name`` is that of the new image or file, or empty; ``wheels`` is a folder with some."""
+
+    additions: tuple[Addition, ...]
+    name: str = ""
+    wheels: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """``said`` is what is attested, in the file ``path``; the proof took ``seconds``."""
+
+    made: Made
+    parent: Subject
+    found: Resolved
+    proof: Proof
+    said: dict[str, Any]
+    path: Path
+    seconds: float
+
+
+def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[str], None]) -> Result:
+    """Make the layer and prove it. RejectedError where it would change or hide anything of the parent."""
+    if of.image.world not in _ON:
+        hint = "name the image that it is made of"
+        raise UsageError("a layer is put on an image", place=of.image.image, hint=hint)
+    row = find(of.project, rows, of.image, below=lambda: of.below, script=of.script)
+    stack = row.planned.stack
+    if not stack.lock.packages:
+        raise UsageError(
+            "what it installed is not known", place=of.image.image, hint="have its lock in locks/"
+        )
+    question = Question(stack=stack, wanted=wanted.additions, wheels=wanted.wheels)
+    found = resolve.resolve(question, site=of.site, runner=of.runner)
+    say(f"the layer on {of.image.of}: {', '.join(f'{one.name} {one.version}' for one in found.new)}")
+    of.project.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=".layer-", dir=of.project.out, ignore_cleanup_errors=True
+    ) as scratch:
+        tree = files.install(of, stack.os, found, Path(scratch), wanted.wheels)
+        new = files.read(tree, of)
+        parent = final(one.layer for one in of.reads)
+        files.refuse_hidden(new, parent, of.image.of)
+        made = _ON[of.image.world](of, found, tree, new, wanted.name)
+    size = made.added.bytes / 1e6
+    say(f"{made.name}: {made.added.files} new files, {size:.1f} MB; no file of the parent is hidden")
+    return _proven(of, row, found, made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """``config`` and ``content`` are an image's configuration and its added layer; empty for an overlay."""
+
+    name: str
+    id: str
+    below: Below
+    added: Added
+    config: bytes = b""
+    content: bytes = b""
+
+
+def _on_image(of: Subject, found: Resolved, tree: Path, new: Layer, name: str) -> Made:
+    assert of.docker is not None, "it is an image of the engine"
+    content = files.archive(tree, new.entries)
+    described = engine.inspect(of.docker, of.image.id) or {}
+    below = Below(
+        row=of.image.row, key=of.image.key, world=World.DOCKER, id=of.image.id,
+        digest=_published(described.get("RepoDigests") or (), of.image.image),
+        layers=tuple(described["RootFS"]["Layers"]),
+    )  # fmt: skip
+    named = tuple(f"{one.name}=={one.version}" for one in found.new)
+    label = json.dumps({"parent": of.image.id, "added": list(named)}, sort_keys=True, separators=(",", ":"))
+    name = name or f"stackwright/{of.image.row}:{of.image.key[:12]}-{_short(found)}"
+    if not NAME.fullmatch(name):
+        raise UsageError(f"--tag {name!r} is no name of an image with a tag", hint="--tag team/llm:1")
+    made = image.put(of.docker, of.image.id, content, name=name, label=label, named=named)
+    return Made(
+        name=name, id=made.id, below=below, added=_added(found, new, made.diff, len(content)),
+        config=made.config, content=content,
+    )  # fmt: skip
+
+
+def _added(found: Resolved, new: Layer, digest: str, size: int) -> Added:
+    return Added(
+        digest=digest, files=sum(one.kind is not Kind.FOLDER for one in new.entries), bytes=size,
+        wanted=tuple(map(str, found.wanted)), there=found.there, new=found.new, pins=found.pins,
+    )  # fmt: skip
+
+
+_ON: dict[World, Callable[[Subject, Resolved, Path, Layer, str], Made]] = {World.DOCKER: _on_image}
+
+
+def _short(found: Resolved) -> str:
+    """Name what is added by its first distribution and the digest of all."""
+    return f"layer-{hashlib.sha256(found.pins.encode()).hexdigest()[:8]}"
+
+
+def _published(digests: Sequence[str], name: str) -> str:
+    """Return the digest that a registry knows the image by; "" where none does."""
+    repository = re.split(r"@|:(?=[^/]*$)", name)[0]
+    ordered = sorted(digests, key=lambda one: not one.startswith(f"{repository}@"))
+    return ordered[0].partition("@")[2] if ordered else ""
+
+
+def _proven(of: Subject, row: Parent, found: Resolved, made: Made) -> Result:
+    began, started = time.monotonic(), record.utc(datetime.now(UTC))
+    stack: Stack = asked.with_layer(row.planned.stack, found)
+    whole = replace(row, planned=replace(row.planned, stack=stack))
+    subject = prove.layered(of, made.name)
+    proof = prove.prove(subject, whole, label=row.planned.stack)
+    said = document.document(made.below, made.added, proof.verdict, image=made.id, started=started)
+    path = of.project.out / f"{_short(found)}.json"
+    replace_file(path, (json.dumps(said, indent=1, sort_keys=True) + "\n").encode())
+    return Result(
+        made=made, parent=of, found=found, proof=proof, said=said, path=path,
+        seconds=time.monotonic() - began,
+    )  # fmt: skip

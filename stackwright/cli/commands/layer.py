@@ -1,0 +1,85 @@
+"""The command ``layer``: put packages on a finished image or SIF, and prove both together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stackwright.cli.app import PATH, App, example, json_option, print_json
+from stackwright.core.errors import UsageError
+from stackwright.core.model.row import Tier
+
+if TYPE_CHECKING:
+    from stackwright.build.layer.work import Result
+
+
+@click.command(
+    "layer",
+    epilog=example("./build.py layer --help")
+    + "\n\nAnd with names of your own:\n"
+    + "\n\b\n  build.py layer registry.example.org/hpc/cuda12-torch:1 -r requirements.txt --tag team/llm:1"
+    + "\n  build.py layer cuda12-torch:1 -r requirements.txt --wheels FOLDER",
+)
+@click.argument("image", metavar="IMAGE")
+@click.option(
+    "-r", "--requirements", type=PATH, required=True, metavar="FILE", help="requirements, as pip reads them"
+)
+@click.option("--tag", default="", metavar="NAME", help="name of the new image")
+@click.option("--wheels", type=PATH, metavar="FOLDER", help="a folder with more wheels than the index has")
+@click.option(
+    "--push", default="", metavar="REF", help="push it to where its parent is, and sign it: HOST/NAME:TAG"
+)
+@click.option("--plain-http", is_flag=True, help="the registry speaks http")
+@json_option
+@click.pass_obj
+def layer_command(app: App, /, image: str, requirements: Path, form: str, **options: Any) -> None:
+    """Add packages to a finished image: new files alone, on top of it, and proven with it.
+
+    What would change or hide a file of IMAGE is refused. docs/layer.md says what is proven and attested.
+    """
+    from stackwright.build.derived import prove, report
+    from stackwright.build.display import Display
+    from stackwright.build.layer import resolve, work
+
+    asked = resolve.requirements(requirements)
+    planned = app.plan((), ())
+    parent = prove.subject(app.project, image, site=app.site, runner=app.runner, display=Display(app.console))
+    wanted = work.Wanted(additions=asked, name=options["tag"], wheels=options["wheels"])
+    made = work.layer(parent, planned.rows, wanted, app.say)
+    proven = not made.proof.verdict.failed
+    pushed = _push(app, made, options) if options["push"] and proven else ""
+    if form == "json":
+        more = {"pushed": pushed} if pushed else {}
+        print_json({**made.said, "made": made.made.name, "statement": str(made.path), **more})
+    else:
+        click.echo("\n".join((*_lines(made), *([f"  pushed: {pushed}"] if pushed else []))))
+    report.refuse(made.proof)
+
+
+def _push(app: App, made: Result, options: Mapping[str, Any]) -> str:
+    from stackwright.publish.attest.layers.push import Layered, Means, push
+
+    if made.parent.docker is None or not made.made.config:
+        raise UsageError("--push is for images", hint="apptainer push FILE oras://…")
+    means = Means(
+        site=app.site, docker=made.parent.docker, runner=app.runner, say=app.say, plain=options["plain_http"]
+    )
+    layered = Layered(config=made.made.config, layer=made.made.content, said=made.said)
+    return push(options["push"], layered, means)
+
+
+def _lines(made: Result) -> list[str]:
+    found, verdict = made.found, made.proof.verdict
+    tiers = ", ".join(f"{tier} {verdict.tier(tier)}" for tier in Tier)
+    return [
+        f"{made.made.name}: a layer on {made.parent.image.of}",
+        *(f"  added {one.name} {one.version}" for one in found.new),
+        *(f"  there {one.name} {one.version}: the parent has it" for one in found.there),
+        f"  {tiers}",
+        f"  proven again in {made.seconds:.0f} s, all of it: nothing is taken over from the parent's proof",
+        *(f"  {one.id}: {one.detail}" for one in verdict.failed),
+        f"  statement: {made.path}",
+    ]

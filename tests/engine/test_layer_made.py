@@ -1,0 +1,177 @@
+"""A layer is made of new files alone, by the parent's own pip: on an image with a real Python."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from uuid import uuid4
+
+import ledger_tree as sample
+import pytest
+import rows
+from faults import harness
+from rich.console import Console
+from upstream_server import UpstreamServer
+
+from stackwright.build.derived import examine, prove
+from stackwright.build.derived.prove import Subject
+from stackwright.build.display import Display
+from stackwright.build.layer import files, image, resolve
+from stackwright.build.layer.resolve import Question
+from stackwright.core.checks.differences import between
+from stackwright.core.errors import BuildError, RejectedError, UsageError
+from stackwright.core.layer.asked import Resolved
+from stackwright.core.ledger.entry import Kind, final
+from stackwright.core.model import labels
+from stackwright.core.model.row import Package, Stack
+from stackwright.core.model.site import Site
+from stackwright.core.render.dockerfile import declared
+from stackwright.engines import docker as engine
+from stackwright.engines.docker import Docker
+from stackwright.host.project import Project
+from stackwright.host.runner import Runner
+
+pytestmark = [pytest.mark.engine, pytest.mark.long]
+KEY = "5e" * 32
+NCCL = "nvidia/nccl/lib/libnccl.so.2"
+STACK = rows.stack(id="row")
+
+
+def wheel(folder: Path, name: str, contents: Mapping[str, str]) -> str:
+    """Write a wheel; return its requirement line with its hash."""
+    info = f"{name}-1.0.dist-info"
+    texts = {
+        **contents,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name}=einops:main\n",
+    }
+    lines = [f"{path},sha256={_digest(text)},{len(text)}" for path, text in texts.items()]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for path, text in {**texts, f"{info}/RECORD": "\n".join([*lines, f"{info}/RECORD,,", ""])}.items():
+            archive.writestr(zipfile.ZipInfo(path), text)
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}-1.0-py3-none-any.whl").write_bytes(made.getvalue())
+    return f"{name}==1.0 --hash=sha256:{hashlib.sha256(made.getvalue()).hexdigest()}\n"
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+@pytest.fixture(scope="module")
+def parent(docker: Docker, runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Python with pip in the environment, a file where NCCL is, and the labels of a row."""
+    folder = tmp_path_factory.mktemp("parent")
+    base = harness.base_image(docker, runner, folder)
+    name = f"stackwright-test/layered-{uuid4().hex[:12]}:1"
+    site = "/opt/stack/lib/python3.13/site-packages"
+    (folder / "row.json").write_text(json.dumps(declared(STACK)))
+    (folder / "Dockerfile").write_text(
+        f"FROM {base}\nRUN python3 -m venv /opt/stack && mkdir -p {site}/nvidia/nccl/lib"
+        f" && echo nccl > {site}/{NCCL}\nCOPY row.json /etc/stackwright/row.json\n"
+        f"LABEL {labels.ROW}='row' {labels.KEY}='{KEY}' {labels.STACK}='{json.dumps(declared(STACK))}'\n"
+        'USER 1000\nWORKDIR /workspace\nENTRYPOINT []\nCMD ["/bin/sh"]\n'
+    )
+    done = runner(docker.build("--network=none", "--tag", name, folder))
+    assert done.ok, done.stderr
+    yield name
+    engine.remove(docker, name)
+
+
+@pytest.fixture
+def of(parent: str, runner: Runner, tmp_path: Path) -> Subject:
+    project = Project(root=rows.ROOT, matrix=rows.ROOT / "matrix.yaml", out=tmp_path / "out")
+    nowhere = (("index-url", "http://127.0.0.1:9/simple"), ("retries", "0"))
+    site = Site(mirror=None, ca=None, pip=nowhere, proxies=())
+    return prove.subject(project, parent, site=site, runner=runner, display=Display(Console(stderr=True)))
+
+
+def resolved(pins: str, stack: Stack = STACK) -> Resolved:
+    return Resolved(
+        wanted=(), there=(), lock=stack.lock, new=(Package(name="einops", version="1.0"),), pins=pins
+    )
+
+
+def test_new_files_alone_are_put_on_the_parent(of: Subject, docker: Docker, tmp_path: Path) -> None:
+    pins = wheel(tmp_path / "wheels", "einops", {"einops/__init__.py": "main = print\n"})
+    (tmp_path / "work").mkdir()
+    tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
+    layer = files.read(tree, of)
+    below = final(one.layer for one in of.reads)
+    files.refuse_hidden(layer, below, "row")
+    new = {one.path for one in layer.entries if one.kind is Kind.FILE}
+    assert {"/opt/stack/bin/einops", f"{sample.SITE}/einops/__init__.py"} <= new
+    assert f"{sample.SITE}/einops/__pycache__/__init__.cpython-313.pyc" in new
+    content = files.archive(tree, layer.entries)
+    assert content == files.archive(tree, reversed(layer.entries))
+    name = f"stackwright-test/layered-{uuid4().hex[:12]}:1"
+    made = image.put(docker, of.image.id, content, name=name, label="{}", named=("einops==1.0",))
+    try:
+        described = examine.of_image(docker, name)
+        assert described.title == "derived from row 5e5e5e5e5e5e, and not that image"
+        assert described.added == ("COPY layer / # stackwright layer: einops==1.0",)
+        on_it = prove.layered(of, name)
+        assert on_it.image.id == made.id and on_it.below is not None
+        found = between(on_it.below, final(one.layer for one in on_it.reads), sample.ROW)
+        assert list(map(str, found.python)) == ["einops 1.0 added"]
+        assert found.files == ()
+        script = "import einops; print(einops.main.__module__)"
+        job = engine.Job(image=name, argv=("/opt/stack/bin/python", "-c", script), network=False)
+        assert engine.run(docker, job).stdout == "builtins\n"
+        called = engine.run(docker, engine.Job(image=name, argv=("/opt/stack/bin/einops",), network=False))
+        assert called.ok, called.stderr
+    finally:
+        engine.remove(docker, name)
+
+
+def test_a_wheel_that_hides_nccl_is_refused(of: Subject, tmp_path: Path) -> None:
+    pins = wheel(tmp_path / "wheels", "hider", {NCCL: "another NCCL"})
+    (tmp_path / "work").mkdir()
+    tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
+    with pytest.raises(RejectedError, match=rf"{NCCL} of the parent would be hidden"):
+        files.refuse_hidden(files.read(tree, of), final(one.layer for one in of.reads), "row")
+
+
+def test_a_wheel_that_is_not_the_locked_one_is_not_installed(of: Subject, tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels", "einops", {"einops.py": ""})
+    (tmp_path / "work").mkdir()
+    pins = f"einops==1.0 --hash=sha256:{'0' * 64}\n"
+    with pytest.raises(BuildError, match="cannot be installed"):
+        files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
+
+
+def question(path: Path, *lines: str) -> Question:
+    path.write_text("\n".join(lines))
+    return Question(stack=STACK, wanted=resolve.requirements(path))
+
+
+def test_the_index_is_asked_with_the_parents_versions(
+    upstream: UpstreamServer, runner: Runner, tmp_path: Path
+) -> None:
+    upstream.fill()
+    site = Site(mirror=None, ca=None, pip=(), proxies=())
+    numpy = STACK.lock.version("numpy") or ""
+    upstream.package("numpy", numpy)
+    upstream.package("einops", "0.8.2", ("numpy",))
+    upstream.package("needs-newer", "1.0", ("torch>=2.7",))
+    upstream.package("brings-nccl", "1.0", ("nvidia-nccl-cu13",))
+    upstream.package("nvidia-nccl-cu13", "2.28.3")
+    path = tmp_path / "requirements.txt"
+    found = resolve.resolve(question(path, "einops", "torch>=2"), site=site, runner=runner)
+    assert found.new == (Package(name="einops", version="0.8.2"),)
+    assert found.there == (Package(name="torch", version="2.6.0"),)
+    with pytest.raises(RejectedError, match=r"needs-newer cannot be installed .*torch"):
+        resolve.resolve(question(path, "needs-newer"), site=site, runner=runner)
+    with pytest.raises(RejectedError, match=r"a second nccl: brings-nccl → nvidia-nccl-cu13"):
+        resolve.resolve(question(path, "brings-nccl"), site=site, runner=runner)
+    with pytest.raises(UsageError, match=r"the parent has all of it: torch 2\.6\.0"):
+        resolve.resolve(question(path, "torch"), site=site, runner=runner)
+    with pytest.raises(UsageError, match="cannot be read"):
+        resolve.requirements(tmp_path / "none.txt")
