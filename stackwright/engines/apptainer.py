@@ -24,6 +24,8 @@ from stackwright.engines.tool_image import last_line
 from stackwright.host.runner import Completed, Runner
 
 SHIM = Path(__file__).resolve().parents[2] / "scripts" / "apptainer"
+OVERLAY = "APPTAINER_OVERLAY"
+"""The variable of the option --overlay."""
 SUITE = "sid"
 """The only suite of Debian that has apptainer."""
 
@@ -37,7 +39,10 @@ _INSPECT = "import json, sys; from spython.main import Client; print(json.dumps(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apptainer:
-    """``native``: it is the host's own. The other one sees only ``folders``, and those of each call."""
+    """``native``: it is the host's own. The other one sees only ``folders``, and those of each call.
+
+    ``overlay`` is a squashfs that every program is started with, on top of the SIF's files.
+    """
 
     program: Path
     version: str
@@ -45,6 +50,7 @@ class Apptainer:
     runner: Runner = field(repr=False, compare=False)
     docker: Docker | None = None
     folders: tuple[Path, ...] = ()
+    overlay: Path | None = None
 
     def __call__(
         self,
@@ -76,10 +82,13 @@ class Apptainer:
         return done
 
     def environment(self, *folders: Path) -> dict[str, str]:
-        """Return what ``program`` needs to know where another program starts it; nothing for a native one."""
+        """Return what ``program`` needs to know where another program starts it."""
+        layered = {OVERLAY: f"{self.overlay}:ro"} if self.overlay else {}
         if self.native or self.docker is None:
-            return {}
+            return layered
+        folders = (*folders, self.overlay.parent) if self.overlay else folders
         return {
+            **layered,
             "STACKWRIGHT_DOCKER": " ".join(self.docker.command()),
             "STACKWRIGHT_APPTAINER_IMAGE": IMAGE,
             "STACKWRIGHT_BIND": ":".join(str(folder) for folder in (*self.folders, *folders)),
@@ -117,6 +126,7 @@ class Apptainer:
             )
             inside = {f"APPTAINERENV_{key}": value for key, value in (env or {}).items()}
             folders = (Path(scratch), sif.resolve().parent, *(bind.source for bind in binds))
+            inside |= {OVERLAY: f"{self.overlay}:ro"} if self.overlay else {}
             return self(*words, folders=folders, env=inside, timeout=timeout, gpu=gpu)
 
     def inspect(self, sif: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,20 +21,25 @@ from upstream_server import UpstreamServer
 from stackwright.build.derived import examine, prove
 from stackwright.build.derived.prove import Subject
 from stackwright.build.display import Display
-from stackwright.build.layer import files, image, resolve
+from stackwright.build.layer import files, image, overlay, resolve
 from stackwright.build.layer.resolve import Question
+from stackwright.build.sif import convert
 from stackwright.core.checks.differences import between
 from stackwright.core.errors import BuildError, RejectedError, UsageError
 from stackwright.core.layer.asked import Resolved
 from stackwright.core.ledger.entry import Kind, final
 from stackwright.core.model import labels
+from stackwright.core.model.compression import compression
 from stackwright.core.model.row import Package, Stack
 from stackwright.core.model.site import Site
 from stackwright.core.render.dockerfile import declared
+from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
+from stackwright.engines.sif.sign import file_sha256
 from stackwright.host.project import Project
 from stackwright.host.runner import Runner
+from stackwright.host.site.settings import apt_mirror
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 KEY = "5e" * 32
@@ -86,11 +91,20 @@ def parent(docker: Docker, runner: Runner, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def of(parent: str, runner: Runner, tmp_path: Path) -> Subject:
+def looked_at(runner: Runner, tmp_path: Path) -> Callable[[str], Subject]:
     project = Project(root=rows.ROOT, matrix=rows.ROOT / "matrix.yaml", out=tmp_path / "out")
     nowhere = (("index-url", "http://127.0.0.1:9/simple"), ("retries", "0"))
     site = Site(mirror=None, ca=None, pip=nowhere, proxies=())
-    return prove.subject(project, parent, site=site, runner=runner, display=Display(Console(stderr=True)))
+
+    def look(name: str) -> Subject:
+        return prove.subject(project, name, site=site, runner=runner, display=Display(Console(stderr=True)))
+
+    return look
+
+
+@pytest.fixture
+def of(parent: str, looked_at: Callable[[str], Subject]) -> Subject:
+    return looked_at(parent)
 
 
 def resolved(pins: str, stack: Stack = STACK) -> Resolved:
@@ -129,6 +143,45 @@ def test_new_files_alone_are_put_on_the_parent(of: Subject, docker: Docker, tmp_
         assert called.ok, called.stderr
     finally:
         engine.remove(docker, name)
+
+
+@pytest.fixture
+def sif(parent: str, docker: Docker, runner: Runner, tmp_path: Path) -> Path:
+    target, apptainer = tmp_path / "row.sif", apptainers.find(runner, docker, mirror=apt_mirror(runner))
+    fast = convert.Conversion(compression=compression("zstd:1"))
+    convert.to_sif(
+        parent, target, docker=docker, runner=runner, apptainer=apptainer, image_bytes=10**9, conversion=fast
+    )
+    return target
+
+
+def test_an_overlay_is_laid_over_a_sif_and_hides_nothing(
+    sif: Path, looked_at: Callable[[str], Subject], docker: Docker, runner: Runner, tmp_path: Path
+) -> None:
+    of = looked_at(str(sif))
+    pins = wheel(tmp_path / "wheels", "einops", {"einops/__init__.py": "main = print\n"})
+    (tmp_path / "work").mkdir()
+    tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
+    new = files.read(tree, of)
+    below = final(one.layer for one in of.reads)
+    assert f"{sample.SITE}/{NCCL}" in below.entries
+    files.refuse_hidden(new, below, "row")
+    target = tmp_path / "row.einops.sqsh"
+    assert overlay.write(tree, target, docker=docker, runner=runner) == target.stat().st_size
+    again = tmp_path / "again.sqsh"
+    overlay.write(tree, again, docker=docker, runner=runner)
+    assert again.read_bytes() == target.read_bytes()
+    layered = prove.on_sif(of, target, new, ("einops==1.0",))
+    assert layered.image.title == "derived from row 5e5e5e5e5e5e, and not that image"
+    assert layered.below is not None
+    found = between(layered.below, final(one.layer for one in layered.reads), sample.ROW)
+    assert (list(map(str, found.python)), found.files) == (["einops 1.0 added"], ())
+    script = "import einops, os; print(einops.__file__, os.stat(einops.__file__).st_uid)"
+    argv = ("/opt/stack/bin/python", "-c", script)
+    done = convert.execute(layered.apptainer, sif, argv, mounts=(), timeout=60)
+    assert done.stdout == f"{sample.SITE}/einops/__init__.py 0\n", done.stderr
+    assert not convert.execute(of.apptainer, sif, argv, mounts=(), timeout=60).ok
+    assert file_sha256(sif) == of.image.id
 
 
 def test_a_wheel_that_hides_nccl_is_refused(of: Subject, tmp_path: Path) -> None:

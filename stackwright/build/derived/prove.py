@@ -24,7 +24,8 @@ from stackwright.core.checks.judge import verify
 from stackwright.core.checks.observed import dig
 from stackwright.core.checks.tables.declared import UNLOCKED, normal
 from stackwright.core.errors import EngineError
-from stackwright.core.ledger.entry import Tree, final
+from stackwright.core.ledger.books import Row
+from stackwright.core.ledger.entry import Layer, Tree, final
 from stackwright.core.model.record import Phase, Record, SifFile
 from stackwright.core.model.row import Outcome, Stack, Verdict, World
 from stackwright.core.model.site import Site
@@ -36,6 +37,8 @@ from stackwright.engines.gpu import NoGpu
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Completed, Runner
 from stackwright.probe import site_leaks
+from stackwright.probe.outside import squashfs
+from stackwright.probe.outside.documents import Documents, documents
 from stackwright.probe.outside.layers import Read
 from stackwright.probe.outside.read import SSHD, of_sif, row_of
 from stackwright.probe.run import gather
@@ -60,7 +63,10 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """One image or SIF, and the means to look at it."""
+    """One image or SIF, and the means to look at it.
+
+    ``overlay`` is a squashfs on top of a SIF, and ``held`` what was read of both, the SIF's files first.
+    """
 
     image: Labelled
     project: Project
@@ -68,6 +74,8 @@ class Subject:
     runner: Runner
     docker: Docker | None
     display: Display
+    held: tuple[Read, ...] = ()
+    overlay: Path | None = None
 
     @property
     def path(self) -> Path:
@@ -75,18 +83,25 @@ class Subject:
 
     @cached_property
     def apptainer(self) -> Apptainer:
-        return programs.find(self.runner, self.docker, mirror=self.site.mirror)
+        found = programs.find(self.runner, self.docker, mirror=self.site.mirror)
+        return replace(found, overlay=self.overlay)
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
-        """The layers of an image, the lowest first; a SIF has none."""
-        if self.image.world is World.SIF or self.docker is None:
-            return ()
+        """The layers of an image, the lowest first; a SIF is one."""
+        if self.held:
+            return self.held
+        if self.image.world is World.SIF:
+            search = site_leaks.search(self.site)
+            return (squashfs.read(self.path, search, docker=self.docker, runner=self.runner),)
+        assert self.docker is not None, "it is an image of the engine"
         return site_leaks.read(self.docker, self.image.id, self.site).reads
 
     @cached_property
     def below(self) -> Tree | None:
-        """The parent's files: what the layers below the added ones have."""
+        """The parent's files: what the layers below the added ones have. None where they are not known."""
+        if self.image.world is World.SIF:
+            return final(one.layer for one in self.reads[:-1]) if self.overlay else None
         layers = [one.layer for one in self.reads]
         count = layers_below((one.entries for one in layers), origin.most_layers(self.image.added))
         return final(layers[:count]) if count else None
@@ -167,17 +182,33 @@ def _image(of: Subject, job: Job, current: Record) -> Record:
     return PHASES[Phase.PROBE_DOCKER].do(job, current)
 
 
+def on_sif(of: Subject, overlay: Path, layer: Layer, named: tuple[str, ...]) -> Subject:
+    """Return a SIF with an overlay as a subject of its own; ``of`` is its parent."""
+    added = replace(of.image, added=(f"an overlay: {' '.join(named)}",))
+    own = replace(of.project, out=of.project.out.parent / f"{of.image.short}-{overlay.stem}"[:100])
+    held = (*of.reads, Read(layer=layer, seen=()))
+    return replace(of, image=added, project=own, held=held, overlay=overlay)
+
+
 def _sif(of: Subject, job: Job, current: Record) -> Record:
     """The ledger of the row's own image, if it is proven here, has the files that the SIF is to have."""
     proven = (
         of.project.out.parent.parent / job.row.recipe.id / job.row.recipe.key[:12] / "facts" / World.DOCKER
     )
     ledger = gather(proven).get("ledger") if proven.is_dir() else None
-    outside = partial(
-        of_sif, of.path, of.site, row_of(job.row, World.SIF), docker=of.docker, runner=of.runner, image=ledger
-    )
+    row = row_of(job.row, World.SIF)
+    outside = partial(of_sif, of.path, of.site, row, docker=of.docker, runner=of.runner, image=ledger)
+    if of.overlay:
+        outside = partial(_with_overlay, of, row, ledger)
     held = SifFile(path=str(of.path), bytes=of.path.stat().st_size, sha256=of.image.id)
     return probe_file(job, replace(current, sif=held), World.SIF, outside, NoGpu(reason=NO_GPU))
+
+
+def _with_overlay(of: Subject, row: Row, image: Mapping[str, Any] | None) -> Documents:
+    """Return what is in a SIF and its overlay; the SIF alone is what has the image's files."""
+    alone, both = documents(of.reads[:-1], row, image), documents(of.reads, row)
+    same = {"differs": alone.ledger["differs"]} if "differs" in alone.ledger else {}
+    return replace(both, ledger={**both.ledger, **same})
 
 
 _PROBES = {World.DOCKER: _image, World.SIF: _sif}

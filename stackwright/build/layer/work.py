@@ -16,7 +16,7 @@ from typing import Any
 from stackwright.build.derived import prove
 from stackwright.build.derived.parent import Parent, find
 from stackwright.build.derived.prove import Proof, Subject
-from stackwright.build.layer import files, image, resolve
+from stackwright.build.layer import files, image, overlay, resolve
 from stackwright.build.layer.resolve import Question
 from stackwright.core.errors import UsageError
 from stackwright.core.layer import asked, document
@@ -25,6 +25,7 @@ from stackwright.core.layer.document import Added, Below
 from stackwright.core.ledger.entry import Kind, Layer, final
 from stackwright.core.model.row import Addition, Stack, World
 from stackwright.engines import docker as engine
+from stackwright.engines.sif.sign import file_sha256
 from stackwright.host.files import replace_file
 from stackwright.host.project import Planned
 from stackwright.records import files as record
@@ -56,9 +57,6 @@ class Result:
 
 def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[str], None]) -> Result:
     """Make the layer and prove it. RejectedError where it would change or hide anything of the parent."""
-    if of.image.world not in _ON:
-        hint = "name the image that it is made of"
-        raise UsageError("a layer is put on an image", place=of.image.image, hint=hint)
     row = find(of.project, rows, of.image, below=lambda: of.below, script=of.script)
     stack = row.planned.stack
     if not stack.lock.packages:
@@ -79,7 +77,7 @@ def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[s
         made = _ON[of.image.world](of, found, tree, new, wanted.name)
     size = made.added.bytes / 1e6
     say(f"{made.name}: {made.added.files} new files, {size:.1f} MB; no file of the parent is hidden")
-    return _proven(of, row, found, made)
+    return _proven(of, row, found, made, new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +120,17 @@ def _added(found: Resolved, new: Layer, digest: str, size: int) -> Added:
     )  # fmt: skip
 
 
-_ON: dict[World, Callable[[Subject, Resolved, Path, Layer, str], Made]] = {World.DOCKER: _on_image}
+def _on_sif(of: Subject, found: Resolved, tree: Path, new: Layer, name: str) -> Made:
+    target = Path(name or f"{of.path.stem}.{_short(found)}.sqsh").resolve()
+    size = overlay.write(tree, target, docker=of.docker, runner=of.runner)
+    below = Below(row=of.image.row, key=of.image.key, world=World.SIF, id=of.image.id)
+    digest = f"sha256:{file_sha256(target)}"
+    return Made(name=str(target), id="", below=below, added=_added(found, new, digest, size))
+
+
+_ON: dict[World, Callable[[Subject, Resolved, Path, Layer, str], Made]] = {
+    World.DOCKER: _on_image, World.SIF: _on_sif,
+}  # fmt: skip
 
 
 def _short(found: Resolved) -> str:
@@ -137,11 +145,19 @@ def _published(digests: Sequence[str], name: str) -> str:
     return ordered[0].partition("@")[2] if ordered else ""
 
 
-def _proven(of: Subject, row: Parent, found: Resolved, made: Made) -> Result:
+def _subject(of: Subject, made: Made, new: Layer) -> Subject:
+    if of.image.world is World.DOCKER:
+        return prove.layered(of, made.name)
+    named = tuple(f"{one.name}=={one.version}" for one in made.added.new)
+    rooted = replace(new, entries=tuple(replace(one, uid=0, gid=0) for one in new.entries))
+    return prove.on_sif(of, Path(made.name), rooted, named)
+
+
+def _proven(of: Subject, row: Parent, found: Resolved, made: Made, new: Layer) -> Result:
     began, started = time.monotonic(), record.utc(datetime.now(UTC))
     stack: Stack = asked.with_layer(row.planned.stack, found)
     whole = replace(row, planned=replace(row.planned, stack=stack))
-    subject = prove.layered(of, made.name)
+    subject = _subject(of, made, new)
     proof = prove.prove(subject, whole, label=row.planned.stack)
     said = document.document(made.below, made.added, proof.verdict, image=made.id, started=started)
     path = of.project.out / f"{_short(found)}.json"

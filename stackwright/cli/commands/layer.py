@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     epilog=example("./build.py layer --help")
     + "\n\nAnd with names of your own:\n"
     + "\n\b\n  build.py layer registry.example.org/hpc/cuda12-torch:1 -r requirements.txt --tag team/llm:1"
-    + "\n  build.py layer cuda12-torch:1 -r requirements.txt --wheels FOLDER",
+    + "\n  build.py layer cuda12-torch.sif -r requirements.txt --tag llm.sqsh",
 )
-@click.argument("image", metavar="IMAGE")
+@click.argument("image", metavar="IMAGE|SIF")
 @click.option(
     "-r", "--requirements", type=PATH, required=True, metavar="FILE", help="requirements, as pip reads them"
 )
-@click.option("--tag", default="", metavar="NAME", help="name of the new image")
+@click.option("--tag", default="", metavar="NAME", help="name of the new image, or file of the overlay")
 @click.option("--wheels", type=PATH, metavar="FOLDER", help="a folder with more wheels than the index has")
 @click.option(
     "--push", default="", metavar="REF", help="push it to where its parent is, and sign it: HOST/NAME:TAG"
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def layer_command(app: App, /, image: str, requirements: Path, form: str, **options: Any) -> None:
-    """Add packages to a finished image: new files alone, on top of it, and proven with it.
+    """Add packages to a finished image or .sif: new files alone, on top of it, and proven with it.
 
     What would change or hide a file of IMAGE is refused. docs/layer.md says what is proven and attested.
     """

@@ -138,5 +138,5 @@ def with_layer(stack: Stack, found: Resolved) -> Stack:
 def _rejected(row: str, rule: str, clash: Clash) -> RejectedError:
     values = " with ".join(f"{name} {value}" for name, value in clash.values)
     cause = f"{values}: {clash.reason} (rule {rule})"
-    hint = "a layer adds what its parent lacks; another torch, NCCL or CUDA is another row of the matrix"
+    hint = "a layer adds what its parent lacks; another framework or CUDA is another row of the matrix"
     return RejectedError(cause, place=f"the layer on {row}", hint=hint)
