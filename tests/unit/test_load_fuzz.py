@@ -253,9 +253,9 @@ def test_any_value_in_any_place(value: Any, place: str) -> None:
 def test_injected_string_is_refused_in_every_place(text: str) -> None:
     """A character that no version has: each of the places must refuse the string, not one be forgotten."""
     for place, document in places(text).items():
-        assert outcome(json.dumps(document)) is None or (place == "select.0" and set(text) & set("*?[]!")), (
-            place
-        )
+        pattern = place == "select.0" and set(text) & set("*?[]!")
+        folder = place.endswith("wheels") and re.fullmatch(additions.FILE, text, re.ASCII)  # with capitals
+        assert outcome(json.dumps(document)) is None or pattern or folder, place
 
 
 @pytest.mark.parametrize("place", PLACES)
