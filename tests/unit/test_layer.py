@@ -100,6 +100,17 @@ def test_an_answer_that_would_change_the_parent_is_refused(pin: str, said: str) 
         resolved("transformers==4.45.0", pin)
 
 
+def test_a_label_names_what_a_layer_added_and_nothing_of_the_parent() -> None:
+    label = '{"added": ["einops==0.8.2", "torch==9.9", "horovod==9", "$(x)==1"], "parent": "x"}'
+    found = asked.of_label(STACK, label)
+    assert [(one.name, one.version) for one in found.pip] == [("einops", "0.8.2")]
+    assert found.lock.version("torch") == "2.6.0"
+    for text in ("", "{", "[]", '{"added": 1}', '{"added": [1]}', '{"added": []}'):
+        assert asked.of_label(STACK, text) is STACK
+    unknown = replace(STACK, lock=replace(STACK.lock, packages=()))
+    assert asked.of_label(unknown, label) is unknown
+
+
 # -- what may be in one -----------------------------------------------------------------------------
 
 NCCL = f"{sample.SITE}/nvidia/nccl/lib/libnccl.so.2"

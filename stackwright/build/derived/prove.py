@@ -24,8 +24,10 @@ from stackwright.core.checks.judge import verify
 from stackwright.core.checks.observed import dig
 from stackwright.core.checks.tables.declared import UNLOCKED, normal
 from stackwright.core.errors import EngineError
+from stackwright.core.layer.asked import of_label
 from stackwright.core.ledger.books import Row
 from stackwright.core.ledger.entry import Layer, Tree, final
+from stackwright.core.model.labels import LAYER
 from stackwright.core.model.record import Phase, Record, SifFile
 from stackwright.core.model.row import Outcome, Stack, Verdict, World
 from stackwright.core.model.site import Site
@@ -128,7 +130,10 @@ def probe(
 ) -> Proof:
     """Prove the image or the SIF by the checks of the row that its labels name."""
     of = subject(project, image, site=site, runner=runner, display=display)
-    return prove(of, find(of.project, rows, of.image, below=lambda: of.below, script=of.script))
+    row = find(of.project, rows, of.image, below=lambda: of.below, script=of.script)
+    stack = row.planned.stack
+    whole = of_label(stack, of.image.labels.get(LAYER, ""))
+    return prove(of, replace(row, planned=replace(row.planned, stack=whole)), label=stack)
 
 
 def subject(project: Project, image: str, *, site: Site, runner: Runner, display: Display) -> Subject:

@@ -5,6 +5,7 @@ The rules are those of ``pip`` in a row, with the parent's lock.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -133,6 +134,25 @@ def with_layer(stack: Stack, found: Resolved) -> Stack:
         for one in found.new if one.name in named
     )  # fmt: skip
     return replace(stack, lock=found.lock, pip=(*stack.pip, *more))
+
+
+def of_label(stack: Stack, label: str) -> Stack:
+    """Return the row with what an image's label says that a layer added; the row where it says nothing new.
+
+    A label proves nothing. What it names is proven as what a row adds; it can name nothing of the parent.
+    """
+    try:
+        said = json.loads(label)["added"]
+        pins = [PIN.fullmatch(one) for one in said]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return stack
+    own = inside(stack)
+    new = tuple(Package(name=pin[1], version=pin[2]) for pin in pins if pin and pin[1] not in own)
+    if not new or not stack.lock.packages:
+        return stack
+    lock = replace(stack.lock, packages=(*stack.lock.packages, *new), added=(*stack.lock.added, *new))
+    more = tuple(Added(name=one.name, version=one.version) for one in new)
+    return replace(stack, lock=lock, pip=(*stack.pip, *more))
 
 
 def _rejected(row: str, rule: str, clash: Clash) -> RejectedError:
