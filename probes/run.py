@@ -3,7 +3,7 @@
 Runs inside the image with the image's own Python and imports nothing of Stackwright. A probe that
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
-  files, system, link=MODULE,…, compile, fabric, additions=NAME,…, built=EXTENSION, attack,
+  files, system, link=MODULE,…, compile, fabric, additions=NAME,…, compiled=NAME,…, built=EXTENSION, attack,
   together=MODULE,…,
   collective=EXTENSION/LAUNCHER (mpi, gloo, torchrun or srun),
   gpu=EXTENSION/N
@@ -29,6 +29,7 @@ LIMIT = {
     "link": 600,
     "additions": 900,
     "compile": 300,
+    "compiled": 900,
     "fabric": 120,
     "built": 300,
     "attack": 120,
@@ -37,7 +38,7 @@ LIMIT = {
     "together": 900,
 }
 """Seconds; of a probe that is not here, 300."""
-LISTS = ("link", "additions", "together")
+LISTS = ("link", "additions", "compiled", "together")
 """Probes that have a list after the "=": their files are named without it."""
 TAIL = 2000
 """Characters of output that are kept of a probe that failed."""

@@ -61,9 +61,10 @@ def fabric(facts):
             yield "fabric: %s does not load: %s" % (name, error)
 
 
-def adds(facts):
-    """Whether the row adds something by pip."""
-    return bool(json.loads(facts.get("system", {}).get("row") or "{}").get("pip"))
+def adds(facts, fields=("pip", "compile")):
+    """Whether the row adds something by pip, or compiles it."""
+    row = json.loads(facts.get("system", {}).get("row") or "{}")
+    return any(row.get(field) for field in fields)
 
 
 def additions(facts):
@@ -98,6 +99,18 @@ def taken_over(found):
         yield "additions: %s of %s is run by every Python" % (path, name)
 
 
+def compiled(facts):
+    """Extensions that do not load (errors says so), or lack code for one of the row's GPUs."""
+    if not adds(facts, ("compile",)):
+        return
+    row = json.loads(facts["system"]["row"])
+    for found in facts["compiled"].values():
+        for path, extension in sorted(found["extensions"].items()):
+            missing = sorted(set(row["gpu_arch"]) - set(extension["kernels"]["sm"]))
+            if extension["gpu_code"] and missing:
+                yield "compiled: %s has no code for %s" % (path, ", ".join(missing))
+
+
 def built(facts, extensions):
     for extension in extensions:
         answers = facts.get("built-" + extension, {})
@@ -122,12 +135,14 @@ def wrong(facts, extensions):
     found = [one for name in sorted(facts) for one in errors(facts[name], name)]
     attacked = ("attack",) if extensions else ()
     added = ("additions",) if adds(facts) else ()
-    wanted = ("files", "system", "link", "fabric", *attacked, *added)
+    own = ("compiled",) if adds(facts, ("compile",)) else ()
+    wanted = ("files", "system", "link", "fabric", *attacked, *added, *own)
     missing = [name for name in wanted if name not in facts]
     if missing:
         return [*found, "no facts of %s" % ", ".join(missing)]
     attacks = attack(facts.get("attack", {}))
-    return found or [*static(facts), *fabric(facts), *additions(facts), *built(facts, extensions), *attacks]
+    judged = (static, fabric, additions, compiled)
+    return found or [*(one for judge in judged for one in judge(facts)), *built(facts, extensions), *attacks]
 
 
 def main(folder, extensions):

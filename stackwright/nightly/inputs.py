@@ -103,9 +103,13 @@ def _of_lock(found: Lock) -> Iterator[tuple[Kind, str, str]]:
         yield Kind.DISTRIBUTION, package.name, package.version
     for package in found.packages:
         yield Kind.PACKAGE, package.name, package.version
-    for package in found.toolchain:
+    for package in (*found.builders, *found.toolchain):
         yield Kind.COMPILER, package.name, package.version
-    pins = lockfile.pins(found) + lockfile.added_pins(found) + lockfile.toolchain_pins(found)
+    lists = (
+        lockfile.pins, lockfile.added_pins, lockfile.compiled_pins, lockfile.builder_pins,
+        lockfile.toolchain_pins,
+    )  # fmt: skip
+    pins = "".join(of(found) for of in lists)
     yield Kind.FILES, "hashes", hashlib.sha256(pins.encode()).hexdigest()
 
 

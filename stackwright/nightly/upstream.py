@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from stackwright.core.errors import SiteError, StackwrightError
 from stackwright.core.model.row import Base, Cell, Lock
@@ -26,6 +26,7 @@ from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
 from stackwright.host.site.settings import index_address
 from stackwright.host.upstream.locks import compile_pins, extra_indexes, make, mirror, state
+from stackwright.host.upstream.sources import read_sources
 
 AT_ONCE = 4
 """Questions to the index, and as many to mirror and registry, which are others' servers: uv asks for many
@@ -62,7 +63,7 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
     possible = [cell for cell in cells if resolve.check(cell) is None]
     with tempfile.TemporaryDirectory(prefix="stackwright-") as private:
         try:
-            ask = _asker(upstream, Path(private))
+            asker = _asker(upstream, Path(private))
         except SiteError as error:
             return {cell.id: error for cell in possible}
         with (
@@ -73,10 +74,11 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
             tags = {name: name for cell in possible for name in _tagged(upstream.site, cell)}
             pins = {question(cell, wanted): (cell, wanted) for cell in possible for wanted in asked(cell)}
             asked_bases = _each(pool, bases, partial(_state, upstream))
-            asked_pins = _each(index, pins, lambda one: ask(*one))
+            asked_pins = _each(index, pins, lambda one: compile_pins(*one, **asker))
             asked_digests = _each(pool, tags, upstream.digest)
             found = asked_bases(), asked_digests(), asked_pins()
-    return {cell.id: _answered(partial(_lock, upstream.site, cell, *found)) for cell in possible}
+            questions = Questions(asker=asker, bases=found[0], digests=found[1], pins=found[2])
+            return {cell.id: _answered(partial(_lock, upstream.site, cell, questions)) for cell in possible}
 
 
 def _state_question(cell: Cell) -> Question:
@@ -92,18 +94,27 @@ def _tagged(site: Site, cell: Cell) -> tuple[str, ...]:
     return PROVIDERS[cell.provider].tagged(cell) if site.images else ()
 
 
-def _lock(
-    site: Site,
-    cell: Cell,
-    bases: Mapping[Question, Answer[Base]],
-    digests: Mapping[str, Answer[str]],
-    pins: Mapping[Question, Answer[Completed]],
-) -> Lock:
-    images = tuple((name, _got(digests[name], cell)) for name in _tagged(site, cell))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Answers by question. ``asker`` is how uv is asked: what a source needs is a question of one row."""
+
+    asker: Mapping[str, Any]
+    bases: Mapping[Question, Answer[Base]]
+    digests: Mapping[str, Answer[str]]
+    pins: Mapping[Question, Answer[Completed]]
+
+    def ask(self, cell: Cell, wanted: tuple[str, ...]) -> Completed:
+        known = self.pins.get(question(cell, wanted))
+        return compile_pins(cell, wanted, **self.asker) if known is None else _got(known, cell)
+
+
+def _lock(site: Site, cell: Cell, found: Questions) -> Lock:
+    images = tuple((name, _got(found.digests[name], cell)) for name in _tagged(site, cell))
     text = make(
         cell,
-        state=lambda cell: replace(_got(bases[_state_question(cell)], cell), images=images),
-        ask=lambda cell, wanted: _got(pins[question(cell, wanted)], cell),
+        state=lambda cell: replace(_got(found.bases[_state_question(cell)], cell), images=images),
+        ask=found.ask,
+        read=partial(read_sources, addresses=dict(site.uv).values(), **found.asker),
         extra=extra_indexes(site),
     )
     return lockfile.parse(text, cell.id)
@@ -138,7 +149,7 @@ def _answered(ask: Callable[[], T]) -> Answer[T]:
 # -- uv --------------------------------------------------------------------------------------------
 
 
-def _asker(upstream: Upstream, private: Path) -> Callable[[Cell, tuple[str, ...]], Completed]:
+def _asker(upstream: Upstream, private: Path) -> dict[str, Any]:
     """uv with its own cache, told how long what it holds is good: an index need not say so itself."""
     environment = dict(upstream.site.uv)
     config = private / "uv.toml"
@@ -146,13 +157,12 @@ def _asker(upstream: Upstream, private: Path) -> Callable[[Cell, tuple[str, ...]
     with os.fdopen(descriptor, "w") as file:
         file.write(_config(index_address(upstream.runner, upstream.site), upstream.same_night))
     environment |= {"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": ""}  # they would go before the file's
-    return partial(
-        compile_pins,
-        uv=settings.UV,
-        runner=upstream.runner,
-        environment=environment,
-        options=("--config-file", config, "--cache-dir", upstream.kept / "uv"),
-    )
+    return {
+        "uv": settings.UV,
+        "runner": upstream.runner,
+        "environment": environment,
+        "options": ("--config-file", config, "--cache-dir", upstream.kept / "uv"),
+    }
 
 
 def _config(index: str, seconds: int) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from upstream_server import UpstreamServer
 
-from stackwright.audit.facts import deb, frameworks, index, nvcc, readers, web
+from stackwright.audit.facts import deb, frameworks, index, nvcc, readers
 from stackwright.audit.facts.sources import Sources
 from stackwright.cli import main
 from stackwright.core.errors import SiteError
@@ -24,6 +24,7 @@ from stackwright.core.facts import distributions, entries
 from stackwright.host.retry import Patience
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
+from stackwright.host.upstream import web
 
 DEBIAN = tuple(known for known in distributions.DISTRIBUTIONS if known.family == "debian")
 

@@ -17,7 +17,8 @@ from rows import SOURCES
 from stackwright.core.checks.check import Facts
 from stackwright.core.checks.tables import additions, ledger
 from stackwright.core.ledger.books import Row
-from stackwright.core.model.row import Added, Package, Stack
+from stackwright.core.model.added.distributions import Added
+from stackwright.core.model.row import Package, Stack
 from stackwright.core.model.site import Site
 from stackwright.core.render.dockerfile import as_run, environment
 from stackwright.engines import docker as engine

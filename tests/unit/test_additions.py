@@ -12,11 +12,12 @@ from rows import CELL, LOCK, SERIES, SOURCES, cell
 
 from stackwright.core.checks.probes import words
 from stackwright.core.config import additions
-from stackwright.core.model.row import Addition, Cell, Folder, Lock, Rejection, Stack
+from stackwright.core.model.added.distributions import Addition
+from stackwright.core.model.row import Cell, Folder, Lock, Rejection, Stack
 from stackwright.core.render import definition, dockerfile, layers
 from stackwright.core.render.instructions import logical_lines
 from stackwright.core.resolve import lockfile
-from stackwright.core.resolve.additions import apart, of_folder, refusal
+from stackwright.core.resolve.additions import Answers, apart, of_folder, refusal
 from stackwright.core.resolve.requirements import asked, request, requirements, with_additions
 from stackwright.core.resolve.resolve import check, notices, resolve
 
@@ -41,7 +42,7 @@ ALONE = lockfile.pins(LOCK)
 
 def locked(row: Cell, *more: str, both: str = ALONE) -> Lock:
     """The real lock, with what uv would say of the additions."""
-    found = apart(ALONE, both + "".join(more), "")
+    found = apart(Answers(alone=ALONE, both=both + "".join(more)))
     return lockfile.parse(lockfile.write_found(row.id, request(row), LOCK.base, found), "x")
 
 
@@ -57,7 +58,7 @@ EINOPS = pin("einops", "0.8.2")
 def test_a_row_without_additions_asks_and_is_written_as_before() -> None:
     assert (with_additions(CELL), asked(CELL)) == ((), (requirements(CELL),))
     assert request(CELL) == LOCK.request
-    found = apart(ALONE, ALONE, "")
+    found = apart(Answers(alone=ALONE, both=ALONE))
     assert lockfile.write_found(LOCK.row, LOCK.request, LOCK.base, found) == LOCK.text
 
 
@@ -106,7 +107,7 @@ def test_an_addition_that_the_frameworks_have_is_in_no_second_list() -> None:
 def test_a_lock_with_anything_else_in_it_is_refused(change: tuple[str, str]) -> None:
     row = with_pip("timm")
     text = lockfile.write_found(
-        row.id, request(row), LOCK.base, apart(ALONE, ALONE + pin("timm", "1.0", "a"), "")
+        row.id, request(row), LOCK.base, apart(Answers(alone=ALONE, both=ALONE + pin("timm", "1.0", "a")))
     )
     lockfile.parse(text, "x")
     assert change[0] in text
@@ -226,7 +227,8 @@ def test_a_name_is_answered_by_the_index_that_the_row_says(
     both = (
         ALONE + pin("ours", "99.0") + (OF_EXTRA if answered else "    # from https://index.example/simple\n")
     )
-    found = apart(ALONE, both, "", ("https://other.example", "https://ci:x@wheels.example/simple"))
+    extras = ("https://other.example", "https://ci:x@wheels.example/simple")
+    found = apart(Answers(alone=ALONE, both=both, extra=extras))
     text = lockfile.write_found(row.id, request(row), LOCK.base, found)
     assert "example" not in text and lockfile.parse(text, "x").extra == (("ours",) if answered else ())
     answer = resolve(row, lockfile.parse(text, "x"), SERIES)
@@ -239,12 +241,8 @@ def test_a_name_is_answered_by_the_index_that_the_row_says(
 def test_a_package_that_an_addition_brings_from_an_extra_index_is_named_with_it() -> None:
     row = with_pip("thing")
     both = ALONE + pin("thing", "1.0") + pin("numpy-like", "2.0", "thing") + OF_EXTRA
-    lock = lockfile.parse(
-        lockfile.write_found(
-            row.id, request(row), LOCK.base, apart(ALONE, both, "", ("https://wheels.example/simple",))
-        ),
-        "x",
-    )
+    found = apart(Answers(alone=ALONE, both=both, extra=("https://wheels.example/simple",)))
+    lock = lockfile.parse(lockfile.write_found(row.id, request(row), LOCK.base, found), "x")
     answer = resolve(row, lock, SERIES)
     assert isinstance(answer, Rejection) and answer.rule == "pip-index"
     assert answer.clash == (("pip", "thing"), ("numpy-like", "2.0"))
@@ -309,7 +307,7 @@ def test_an_addition_that_moves_a_library_of_the_frameworks_is_refused() -> None
 
 
 def test_two_lists_with_a_compiler() -> None:
-    found = apart("a==1\n", "a==1\nb==2\n", "c==3\n")
+    found = apart(Answers(alone="a==1\n", both="a==1\nb==2\n", toolchain="c==3\n"))
     lock = lockfile.parse(lockfile.write_found("r", "q", LOCK.base, found), "x")
     assert [[one.name for one in part] for part in (lock.packages, lock.added, lock.toolchain)] == [
         ["a", "b"], ["b"], ["c"],

@@ -17,7 +17,8 @@ from image_facts import SITE, docker_facts, failed, stack
 from stackwright.core.checks.judge import verify
 from stackwright.core.checks.observed import found
 from stackwright.core.checks.tables import additions
-from stackwright.core.model.row import Added, Package
+from stackwright.core.model.added.distributions import Added
+from stackwright.core.model.row import Package
 
 ROOT = Path(__file__).parents[2]
 NATIVE = f"{SITE}/yaml/_yaml.so"
@@ -26,24 +27,29 @@ BASE = stack()
 PLAIN = replace(
     BASE,
     pip=(),
+    compiled=(),
     lock=replace(
         BASE.lock,
-        packages=tuple(one for one in BASE.lock.packages if one not in BASE.lock.added),
+        packages=tuple(
+            one for one in BASE.lock.packages if one not in (*BASE.lock.added, *BASE.lock.compiled)
+        ),
         added=(),
+        compiled=(),
     ),
 )
 """A row without additions."""
 ADDED = (Package(name="einops", version="0.8.2"), Package(name="pyyaml", version="6.0.3"), ALONG)
 ROW = replace(
-    BASE,
+    PLAIN,
     pip=(Added(name="einops", version="0.8.2"), Added(name="pyyaml", version="6.0.3", modules=("yaml",))),
-    lock=replace(BASE.lock, packages=(*PLAIN.lock.packages, *ADDED), added=ADDED),
+    lock=replace(PLAIN.lock, packages=(*PLAIN.lock.packages, *ADDED), added=ADDED),
 )
 Change = Callable[[dict[str, Any]], object]
 
 
 def facts() -> dict[str, Any]:
     made = deepcopy(docker_facts(ROW))
+    del made["system"]["python_packages"]["native"]
     made["system"]["python_packages"] |= {"einops": "0.8.2", "pyyaml": "6.0.3", "safetensors": "0.5"}
     made["additions"] = {
         "distributions": {

@@ -12,7 +12,8 @@ from stackwright.core.errors import RejectedError, UsageError
 from stackwright.core.layer import asked, document, hidden
 from stackwright.core.layer.document import Added, Below
 from stackwright.core.ledger.entry import Entry, Kind, Layer, final
-from stackwright.core.model.row import Addition, Check, Outcome, Package, Tier, Verdict, World
+from stackwright.core.model.added.distributions import Addition
+from stackwright.core.model.row import Check, Outcome, Package, Tier, Verdict, World
 
 STACK = rows.stack()
 HASH = "    --hash=sha256:" + "0" * 64

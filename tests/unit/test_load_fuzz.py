@@ -19,8 +19,9 @@ from stackwright.core.config.expand import expand
 from stackwright.core.config.load import interpret, load
 from stackwright.core.config.yaml_tree import LOADER
 from stackwright.core.errors import MatrixError
+from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.matrix import Matrix, Value
-from stackwright.core.model.row import Addition, Cell, Folder, Mpi, Variable
+from stackwright.core.model.row import Cell, Folder, Mpi, Variable
 
 SHIPPED = (Path(__file__).parents[2] / "matrix.yaml").read_text()
 FIELDS = get_type_hints(schema.RowFields)
@@ -87,7 +88,7 @@ def check_value(name: str, value: Value) -> None:
     elif isinstance(value, tuple):
         for one in value:
             if isinstance(one, Addition):
-                assert name == "pip"
+                assert name in ("pip", "compile")
                 assert additions.normal(one.requirement) == one.requirement
             elif isinstance(one, Variable):
                 assert name == "env"
@@ -270,6 +271,7 @@ def test_the_places_are_right_but_for_the_value() -> None:
     right: dict[str, Any] = {
         **BASE, "cuda": "12.4", "cudnn": "9.1", "nccl": "2.21.5", "gcc": "13", "mxnet": "1.9.1",
         "keras": "3.0", "tensorflow": "2.20.0",
+        "compile": ["x"],
         "apt": ["git"], "env": {"A": "b"}, "files": [], "ports": ["8888"], "entrypoint": ["/opt/ours/start"],
         "flavour": "devel", "test_on_gpu": True, "id": "two", "pip": ["einops"], "mpi.flavour": "mpich",
         "wheels": None, "torch_distributed": True,

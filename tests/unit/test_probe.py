@@ -25,7 +25,7 @@ NO_GPU = {Tier.GPU: "no device"}
 LEAVES = {
     "files": "files.json", "system": "system.json", "link": "link.json", "fabric": "fabric.json",
     "built": "built-torch.json", "compile": "compile.json", "attack": "attack.json",
-    "additions": "additions.json",
+    "additions": "additions.json", "compiled": "compiled.json",
 }  # fmt: skip
 
 
@@ -45,7 +45,16 @@ class Container:
         if self.writes and user == "0":
             (folder / "files.json").write_text(json.dumps(facts["files"]))
         elif self.writes:
-            for probe in ("system", "link", "compile", "fabric", "additions", "attack", "together"):
+            for probe in (
+                "system",
+                "link",
+                "compile",
+                "fabric",
+                "additions",
+                "attack",
+                "together",
+                "compiled",
+            ):
                 (folder / f"{probe}.json").write_text(json.dumps(facts[probe]))
             for name, document in facts["built"].items():
                 (folder / f"built-{name}.json").write_text(json.dumps(document))
@@ -144,8 +153,8 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch", "fabric", "compile", "additions=einops",
-        "built=torch", "attack", "built=torch_distributed",
+        "system", "link=torch,horovod.torch", "fabric", "compile", "additions=einops,native",
+        "compiled=native", "built=torch", "attack", "built=torch_distributed",
         "together=horovod.torch,torch.distributed",
         "collective=torch/mpi", "collective=torch/gloo",
         *(f"collective=torch_distributed/{launcher}" for launcher in ("torchrun", "mpi", "srun")),

@@ -107,6 +107,12 @@ REAL_MESSAGES = {
     "xla-statusor": "error: ‘StatusOr’ in namespace ‘xla’ does not name a template type",
     "setuptools": "ImportError: cannot import name 'packaging' from 'pkg_resources'",
     "unsupported-gcc": "#error -- unsupported GNU version! gcc versions later than 13 are not supported!",
+    "cuda-mismatch": "The detected CUDA version (12.4) mismatches the version that was used to compile\n",
+    "no-nvcc": "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
+    "unsupported-arch": "nvcc fatal   : Unsupported gpu architecture 'compute_37'",
+    "other-torch": "fatal error: THC/THC.h: No such file or directory",
+    "build-requirement": "ModuleNotFoundError: No module named 'packaging'",
+    "missing-header": "csrc/aio.h:10:10: fatal error: libaio.h: No such file or directory",
     "out-of-memory": "g++: fatal error: Killed signal terminated program cc1plus",
 }
 

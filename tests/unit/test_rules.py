@@ -9,6 +9,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from rows import ALWAYS, CELL, LOCK, SERIES, cell, lock_with
 
+from stackwright.core.compiled import rules as compiled
 from stackwright.core.components.horovod import facts as horovod
 from stackwright.core.config.change import changes
 from stackwright.core.model.row import Cell, Mpi, Rejection, Stack
@@ -258,6 +259,7 @@ def test_every_rule_is_covered_by_a_case() -> None:
         *(rule.name for rule in additions.RULES),  # test_additions.py
         *(rule.name for rule in additions.lock_rules(additions.LOCKED)),
         *(rule.name for rule in own.RULES),  # test_own.py
+        *(rule.name for rule in (*compiled.RULES, *compiled.LOCK_RULES)),  # test_compiled.py
     }
     assert covered == {rule.name for rule in RULES}
 

@@ -233,7 +233,9 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
     ) -> Completed:
         folder = next(mount.source for mount in mounts if not mount.read_only)
-        for name in ("files", "system", "link", "fabric", "compile", "additions", "attack", "together"):
+        for name in (
+            "files", "system", "link", "fabric", "compile", "additions", "compiled", "attack", "together",
+        ):  # fmt: skip
             (folder / f"{name}.json").write_text(json.dumps(facts[name]))
         for name, document in facts["built"].items():
             (folder / f"built-{name}.json").write_text(json.dumps(document))

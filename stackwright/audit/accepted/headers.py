@@ -12,13 +12,13 @@ from zipfile import ZipFile
 from packaging.version import Version
 
 from stackwright.audit.accepted.combinations import Compile
-from stackwright.audit.facts import web
 from stackwright.audit.facts.index import Wheel, wheels
 from stackwright.core.components import tensorflow, torch
 from stackwright.core.components.table import BY_NAME
 from stackwright.core.errors import SiteError
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.host.runner import Runner
+from stackwright.host.upstream import web
 
 INCLUDED = {
     "torch": ("torch/extension.h", "torch/torch.h", "c10/cuda/CUDAException.h", "c10/cuda/CUDAGuard.h",

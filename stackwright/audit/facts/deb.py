@@ -12,12 +12,12 @@ from functools import lru_cache
 from http.client import HTTPException
 from typing import IO
 
-from stackwright.audit.facts import web
 from stackwright.audit.facts.sources import Sources
 from stackwright.core.errors import SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.target import AMD64, APT
 from stackwright.host.upstream import mirror as suite
+from stackwright.host.upstream import web
 
 AR_MAGIC = b"!<arch>\n"
 AR_HEADER = 60

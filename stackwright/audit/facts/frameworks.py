@@ -17,7 +17,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from stackwright.audit.facts import index, web
+from stackwright.audit.facts import index
 from stackwright.audit.facts.index import Wheel
 from stackwright.audit.facts.sources import Answer, Question, Sources, ask_all
 from stackwright.core.components import mxnet
@@ -26,6 +26,7 @@ from stackwright.core.components.tensorflow import SOURCE_ONLY
 from stackwright.core.errors import SiteError
 from stackwright.core.facts.releases import LIBRARIES
 from stackwright.core.model.target import AMD64
+from stackwright.host.upstream import web
 
 Entry = dict[str, Any]
 

@@ -14,9 +14,9 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
-from stackwright.audit.facts import web
 from stackwright.core.errors import SiteError
 from stackwright.core.model.target import AMD64
+from stackwright.host.upstream import web
 
 JSON = "application/vnd.pypi.simple.v1+json"
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)

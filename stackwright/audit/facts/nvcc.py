@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stackwright.audit.facts import deb, web
+from stackwright.audit.facts import deb
 from stackwright.audit.facts.index import Wheel
 from stackwright.audit.facts.sources import Answer, Sources, ask
 from stackwright.core.errors import SiteError
@@ -24,6 +24,7 @@ from stackwright.core.model.row import ProviderName
 from stackwright.core.model.target import AMD64
 from stackwright.core.resolve.requirements import NVCC
 from stackwright.host.runner import Runner
+from stackwright.host.upstream import web
 
 PROJECTS = ("nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc")
 HEADERS = "nvidia-cuda-crt"

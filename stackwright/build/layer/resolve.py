@@ -9,7 +9,8 @@ from pathlib import Path
 from stackwright.core.errors import RejectedError, UsageError
 from stackwright.core.layer import asked
 from stackwright.core.layer.asked import Resolved
-from stackwright.core.model.row import Addition, Stack
+from stackwright.core.model.added.distributions import Addition
+from stackwright.core.model.row import Stack
 from stackwright.core.model.site import Site
 from stackwright.core.resolve.additions import refusal
 from stackwright.host.runner import Runner

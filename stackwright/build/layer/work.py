@@ -23,7 +23,8 @@ from stackwright.core.layer import asked, document
 from stackwright.core.layer.asked import Resolved
 from stackwright.core.layer.document import Added, Below
 from stackwright.core.ledger.entry import Kind, Layer, final
-from stackwright.core.model.row import Addition, Stack, World
+from stackwright.core.model.added.distributions import Addition
+from stackwright.core.model.row import Stack, World
 from stackwright.engines import docker as engine
 from stackwright.engines.sif.sign import file_sha256
 from stackwright.host.files import replace_file

@@ -17,7 +17,7 @@ COMPARED = (
     *(f"system/environment/{name}" for name in CUDA.variables),
     "files/private_keys", "files/host_keys", "files/leftovers", "files/authorities", "files/nvcc",
     "files/cuda_libraries", "files/driver_libraries", "link/modules", "link/libraries", "fabric", "built",
-    "additions",
+    "additions", "compiled",
 )  # fmt: skip
 """What says what an image is. Left out: who runs it, the rest of the environment, times, sizes of folders."""
 

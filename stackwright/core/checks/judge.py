@@ -21,6 +21,7 @@ from stackwright.core.checks.tables import (
     settings,
     static,
 )
+from stackwright.core.compiled import checks as compiled
 from stackwright.core.components.shared import loaded, together
 from stackwright.core.components.table import COMMUNICATION, has
 from stackwright.core.credentials import redact
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     *link.RULES,
     *fabric.RULES,
     *additions.RULES,
+    *compiled.RULES,
     *(replace(check, applies=has(layer)) for layer in COMMUNICATION for check in layer.checks),
     *loaded.RULES,
     *collective.RULES,

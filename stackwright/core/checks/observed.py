@@ -9,6 +9,7 @@ from typing import Any
 from stackwright.core.checks.check import numbers
 from stackwright.core.checks.tables.declared import normal
 from stackwright.core.components.table import built, of
+from stackwright.core.model.added.distributions import Compiled
 from stackwright.core.model.labels import ALLOWED, PROVIDER
 from stackwright.core.model.row import Stack
 from stackwright.core.render.configuration import ENTRYPOINT
@@ -33,6 +34,9 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
         yield one.name, text(versions.get(one.package))
     for added in stack.pip:
         yield f"pip.{added.name}", text(versions.get(added.name))
+    for compiled in stack.compiled:
+        yield f"compile.{compiled.name}.version", text(versions.get(compiled.name))
+        yield from _of_source(compiled, dig(facts, "compiled", compiled.name, "note"))
     yield from _own(stack, facts)
     yield from _libraries(stack, facts)
     yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
@@ -42,6 +46,14 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield "allowed", text(dig(labels, ALLOWED))
     yield "flavour", None if not packages else "devel" if dig(facts, "system", "nvcc") else "runtime"
     yield "gpu_arch", " ".join(_architectures(facts)) or None
+
+
+def _of_source(one: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:
+    """What the build noted in the wheel."""
+    yield f"compile.{one.name}.sha256", text(dig(note, "source", "sha256"))
+    for variable, _ in one.environment:
+        found = text(dig(note, "environment", variable))
+        yield f"compile.{one.name}.environment.{variable}", found
 
 
 def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:

@@ -12,9 +12,11 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     """What probes/run.py is asked to do as the image's user."""
     compiling = ("compile",) if any(one.compiles for one in of(stack.frameworks)) else ()
     every = [one.words(stack, gpus) for one in of((*stack.frameworks, *stack.communication))]
+    compiled = (f"compiled={','.join(one.name for one in stack.compiled)}",) if stack.compiled else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
         Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling, *_additions(stack)),
+        Tier.BUILT: compiled,
         Tier.COLLECTIVE: (f"together={','.join(joined(stack))}",) if joined(stack) else (),
     }
     return tuple(
@@ -28,8 +30,10 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
 
 def _additions(stack: Stack) -> tuple[str, ...]:
     """Return what the row adds by name, with modules where it names them, and what came along."""
-    if not stack.pip:
+    if not stack.added:
         return ()
-    named = {one.name: f"{one.name}{':' if one.modules else ''}{'+'.join(one.modules)}" for one in stack.pip}
+    named = {
+        one.name: f"{one.name}{':' if one.modules else ''}{'+'.join(one.modules)}" for one in stack.added
+    }
     along = (f"+{one.name}" for one in stack.lock.added if one.name not in named)
     return (f"additions={','.join((*named.values(), *along))}",)

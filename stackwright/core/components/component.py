@@ -18,6 +18,7 @@ from stackwright.core.facts.gpu_code import Table
 from stackwright.core.facts.provenance import Provenance
 from stackwright.core.facts.wheels import Wheels
 from stackwright.core.launch.recipe import Line, Site, Target
+from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.row import Cell, Stack, Tier
 from stackwright.core.render.sources import Sources
 from stackwright.core.rules.rule import CellRule, ExtraRule, LockRule
@@ -175,7 +176,8 @@ class Component:
     by tier and for a number of GPUs, ``runs`` those of the collective probe, as in "torch/mpi". ``joins`` is
     the module by which a layer takes part in the probe of all layers in one process, ``examples`` what of
     examples/ trains with it.
-    ``build`` is how it is built for an image; ``patched``: patches/NAME changes its source.
+    ``compiled`` is what of a row with the component is compiled from source as its field ``compile`` is.
+    ``build`` is how it is built for an image otherwise; ``patched``: patches/NAME changes its source.
     ``launchers`` are programs of it that start ranks by SSH, by their names.
     ``tested`` says with which libraries its wheels were tested.
     ``everywhere`` are rules about this release that hold with another base or package as well. ``facts`` are
@@ -209,6 +211,7 @@ class Component:
     joins: Callable[[Stack], str] = lambda stack: ""
     examples: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     checks: tuple[Check, ...] = ()
+    compiled: Callable[[Cell], tuple[Addition, ...]] = lambda cell: ()
     build: Build | None = None
     patched: bool = False
     launchers: tuple[tuple[str, Launcher], ...] = ()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from stackwright.core.compiled.build import SCRIPT
 from stackwright.core.components import keras, mxnet, tensorflow, torch
 from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
 from stackwright.core.components.horovod import component as horovod
 from stackwright.core.components.more import added
 from stackwright.core.components.torch_distributed import component as torch_distributed
 from stackwright.core.facts.distributions import as_numbers
+from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.row import Cell, Lock, Stack, Tier
 from stackwright.core.rules.rule import CellRule
 
@@ -28,7 +30,9 @@ PATCHED = next(component for component in COMPONENTS if component.patched)
 """The component whose source is changed for an image."""
 KNOWN = tuple(known for component in COMPONENTS for known in component.vulnerabilities)
 """Published vulnerabilities."""
-FILES = tuple(path for component in COMPONENTS if component.build for path in component.build.files)
+FILES = (
+    SCRIPT, *(path for component in COMPONENTS if component.build for path in component.build.files),
+)  # fmt: skip
 TEMPLATES = tuple(
     template for component in COMPONENTS if component.build for template in component.build.templates
 )
@@ -126,6 +130,12 @@ def versions(cell: Cell, components: tuple[Component, ...] = MODULES) -> dict[st
     return {component.name: version for component in components if (version := cell.value(component.name))}
 
 
+def compiled(cell: Cell) -> tuple[Addition, ...]:
+    """Return what is compiled from source for a row: of its components, and what it names itself."""
+    present = (component for component in COMPONENTS if cell.value(component.name))
+    return (*(one for component in present for one in component.compiled(cell)), *cell.compile)
+
+
 def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
     """The communication layers of a row with their versions; of a part of a package, that of the package."""
     return tuple(
@@ -138,7 +148,7 @@ FIELDS = (
     "provider", "os", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
     *(module.name for module in MODULES), "gpu_arch", "flavour", "test_on_gpu", "pip",
-    "apt", "env", "files", "ports", "entrypoint", "wheels",
+    "compile", "apt", "env", "files", "ports", "entrypoint", "wheels",
 )  # fmt: skip
 """Of a row, in the order of the notation."""
 

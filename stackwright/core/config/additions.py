@@ -1,4 +1,4 @@
-"""The notation of ``pip``: requirements as PEP 508 has them, less what no lock could hold. Pure.
+"""The notation of ``pip`` and ``compile``: requirements as PEP 508 has them, less what no lock can hold.
 
 What a person wrote is parsed by `packaging`, written again in its normal form, and that is matched whole: a
 shell, a template and a requirements file see a name, a version and a marker, and nothing else.
@@ -14,7 +14,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from stackwright.core.model.row import Addition
+from stackwright.core.model.added.distributions import Addition
 
 NAME = "[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 VERSION = "[0-9][A-Za-z0-9.!+*_-]{0,40}"
@@ -28,8 +28,15 @@ MODULES = rf"{MODULE}(\.{MODULE}){{0,9}}"
 FILE = "[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
 """Of a file in the folder of the matrix: no other folder, and no hidden one."""
 
-MOST = 200
-"""Requirements of a row."""
+VARIABLE = "[A-Z][A-Z0-9_]{0,62}"
+SETTING = "[A-Za-z0-9_.,:+-]{1,100}"
+"""Of a build: the value of a variable, in which no shell sees anything else."""
+
+MOST, MOST_COMPILED = 200, 20
+"""Requirements of a row, and those that are compiled."""
+
+Item = tuple[str, tuple[str, ...]] | tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
+"""A requirement, modules, and variables."""
 
 
 def normal(text: str) -> str | None:
@@ -64,23 +71,27 @@ def conditional(addition: Addition) -> bool:
     return Requirement(addition.requirement).marker is not None
 
 
-def together(
-    items: Iterable[tuple[str, tuple[str, ...]]], extra: Collection[str] = ()
-) -> tuple[Addition, ...]:
-    """Return one addition for each requirement; a second entry of the same adds its modules.
+def together(items: Iterable[Item], extra: Collection[str] = ()) -> tuple[Addition, ...]:
+    """Return one addition for each requirement; a second entry of the same adds its modules and variables.
 
     ``extra`` are those of the requirements that only an extra index may answer.
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for text, modules in items:
+    found: dict[str, tuple[dict[str, None], dict[str, str]]] = {}
+    for text, modules, *more in items:
         written = normal(text)
         if written is None:
             raise ValueError(text)
-        found[written] = tuple(dict.fromkeys((*found.get(written, ()), *modules)))
+        known, variables = found.setdefault(written, ({}, {}))
+        known.update(dict.fromkeys(modules))
+        variables.update(dict(*more))
     of_extra = set(map(normal, extra))
     return tuple(
-        Addition(requirement=one, modules=modules, extra=one in of_extra) for one, modules in found.items()
-    )
+        Addition(
+            requirement=one, modules=tuple(modules), environment=tuple(sorted(variables.items())),
+            extra=one in of_extra,
+        )
+        for one, (modules, variables) in found.items()
+    )  # fmt: skip
 
 
 def of_project(text: str, extras: Iterable[str]) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 
 from stackwright.core.components.table import COMMUNICATION, MODULES
-from stackwright.core.model.row import Addition, Cell, Mpi, Variable
+from stackwright.core.model.added.distributions import Addition
+from stackwright.core.model.row import Cell, Mpi, Variable
 
 FIELDS = (
     "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
     *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu", "pip",
-    "apt", "env", "files", "ports", "entrypoint", "wheels",
+    "compile", "apt", "env", "files", "ports", "entrypoint", "wheels",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from stackwright.core.config import additions
 from stackwright.core.config.messages import near
 from stackwright.core.config.yaml_tree import wrong
 from stackwright.core.errors import UsageError
+from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.matrix import Mark, Matrix, Value
 from stackwright.core.model.row import Cell, Flavour, Mpi
 
@@ -107,7 +108,7 @@ def excluded(matrix: Matrix) -> dict[tuple[str, ...], set[tuple[Value, ...]]]:
     return table
 
 
-OWN = ("pip", "apt", "env", "files", "ports", "entrypoint")
+OWN = ("pip", "compile", "apt", "env", "files", "ports", "entrypoint")
 """What a row adds of its own; each is a tuple."""
 
 UNSET: dict[str, Value] = {
@@ -232,9 +233,14 @@ def _field(name: str) -> Callable[[Cell], tuple[str, ...]]:
     return words
 
 
+def _named(added: tuple[Addition, ...]) -> tuple[str, ...]:
+    return (*(additions.name(one) for one in added), *map(str, added)) or ("",)
+
+
 WHERE: dict[str, Callable[[Cell], tuple[str, ...]]] = {
     **{name: _field(name) for name in ("id", *FIELDS)},
-    "pip": lambda cell: (*(additions.name(one) for one in cell.pip), *map(str, cell.pip)) or ("",),
+    "pip": lambda cell: _named(cell.pip),
+    "compile": lambda cell: _named(cell.compile),
     "mpi": lambda cell: (text_of(cell.mpi), cell.mpi.flavour),
     "mpi.flavour": lambda cell: (cell.mpi.flavour,),
     "mpi.version": lambda cell: (cell.mpi.version,),

@@ -150,6 +150,7 @@ class _Values:
         self._beside, self._path = beside, path
         self._makers: dict[str, Callable[[Any], Value]] = {
             "pip": self._pip,
+            "compile": lambda checked: additions.together(map(_source, checked)),
             "env": lambda checked: own.variables(checked.items()),
             "files": self._folders,
             "ports": own.ports,
@@ -227,6 +228,14 @@ class _Values:
                 f"two folders of 'files' have {path}", place=found[-1].source, hint="rename one"
             )
         return found
+
+
+def _source(checked: Any) -> additions.Item:
+    """Return an entry of ``compile``: the name of a requirement, or a mapping."""
+    if not isinstance(checked, dict):
+        return checked, ()
+    modules = (checked["import"],) if "import" in checked else ()
+    return checked["name"], modules, tuple(checked.get("env", {}).items())
 
 
 def _not_a_requirement(name: str, number: int, line: str) -> MatrixError:

@@ -21,6 +21,7 @@ CLOSED = {
     "mpi": tuple(get_type_hints(schema.MpiFields)),
     "publish": tuple(get_type_hints(schema.PublishFields)),
     "pip": ("name", *schema.OF_PIP.keys() - {"pip"}, "index"),
+    "compile": ("name", "import", "env"),
     "files": ("from", "to"),
 }
 """Mappings with keys of their own."""
@@ -33,7 +34,7 @@ CHOICES = {
     "require": get_args(schema.RequiredTier),
     "pip.index": ("extra",),
 }
-"""The closed sets. Keys inside ``mpi`` and ``pip`` are written with a dot here and below."""
+"""The closed sets. Keys inside ``mpi``, ``pip`` and ``compile`` are written with a dot here and below."""
 
 NOTATIONS = {
     **{("mpi.version" if name == "version" else name): found for name, found in schema.NOTATIONS.items()},
@@ -42,6 +43,8 @@ NOTATIONS = {
     **{f"pip.{name}": found for name, found in schema.OF_PIP.items()},
     "pip.name": schema.OF_PIP["pip"],
     **schema.OF_IMAGE,
+    "compile": schema.OF_COMPILE["name"],
+    **{f"compile.{name}": found for name, found in schema.OF_COMPILE.items()},
 }
 
 FIRST = MODULES[0].name
@@ -65,6 +68,9 @@ HOW = {
     "ports": '["8888"]',
     "entrypoint": "[/opt/ours/start]",
     "wheels": "dist",
+    "compile": "[flash-attn]",
+    "compile.env": '{FORCE_CUDA: "1"}',
+    "compile.name": "flash-attn",
     "publish": '{moving: ["{row}"]}',
     "require": "[static, link, built, collective]",
     "tags": '["{row}-{date}"]',
@@ -84,10 +90,12 @@ EXPECTED = {
 MOST = {
     "select": schema.MAX_PATTERNS,
     "pip": additions.MOST,
+    "compile": additions.MOST_COMPILED,
     **dict.fromkeys((*schema.OF_ROWS_IMAGE, "pip.extras"), own.MOST),
 }
 HOW_MANY = {
     "select": "one glob takes many rows: '*cuda12*'",
+    "compile": "let pip take the wheels that an index has",
     **dict.fromkeys(("pip", "apt", "pip.extras"), "name what brings the others along"),
     **dict.fromkeys(("env", "files", "ports", "entrypoint"), "put them into a script that is copied in"),
 }
@@ -130,11 +138,21 @@ def place(kind: str, loc: Loc, root: Node) -> Mark:
     return at(root, loc)[0]
 
 
+NESTED = (["mpi"], ["pip"], ["compile"], ["files"])
+"""Whose keys are written with a dot."""
+
+
 def _words(kind: str, loc: Loc, node: Node) -> tuple[str, str]:
     keys = [step for step in loc if isinstance(step, str)]
-    key = ".".join(keys[-2:]) if keys[-2:-1] in (["mpi"], ["pip"], ["files"]) else keys[-1] if keys else ""
+    key = ".".join(keys[-2:]) if keys[-2:-1] in NESTED else keys[-1] if keys else ""
+    if keys[-3:-1] == ["compile", "env"]:
+        return _wrong_setting(keys[-1], node)
     if "env" in keys[:-1] or kind == "credential":
         return _of_variable(kind, keys, node)
+    return _of_key(kind, key, keys, loc, node)
+
+
+def _of_key(kind: str, key: str, keys: list[str], loc: Loc, node: Node) -> tuple[str, str]:
     if kind == "extra_forbidden":
         return _unknown_key(keys[-1], keys[:-1])
     if isinstance(node, Scalar) and node.kind == "string" and kind in {"notation", "literal_error"}:
@@ -169,10 +187,25 @@ def _of_variable(kind: str, keys: list[str], node: Node) -> tuple[str, str]:
     )
 
 
+def _wrong_setting(name: str, node: Node) -> tuple[str, str]:
+    """A variable of a build, or its value: both are strings of their own notation."""
+    variable, value = schema.OF_COMPILE["variable"], schema.OF_COMPILE["env"]
+    if not variable.accepts(name):
+        return f"{short(name)} is not a variable of a build", f"write it as in {variable.example}"
+    if isinstance(node, Scalar) and node.kind == "string":
+        return f"{short(node.text)} is not a value for a variable", f'write it as in "{value.example}"'
+    return f"{short(name)} must be a string, not {_seen(node)}", f'write it as in "{value.example}"'
+
+
+OTHER_NOTATION = (
+    "pip.import", "pip.requirements", "pip.pyproject", "pip.extras", "pip.index", "compile.import",
+)  # fmt: skip
+"""Keys of a mapping that are no requirements."""
+
+
 def _wrong_value(key: str, text: str) -> tuple[str, str]:
     field = key if key in schema.OF_IMAGE else key.split(".")[0]
-    plain = key in ("pip.import", "pip.requirements", "pip.pyproject", "pip.extras", "pip.index")
-    entry = None if plain else unsupported.value(field, text)
+    entry = None if key in OTHER_NOTATION else unsupported.value(field, text)
     if entry:
         return f"{short(text)} is not supported for {key!r}: {entry.why}", entry.instead
     return f"{short(text)} is not a value for {key!r}", _right_value(key, text)

@@ -6,29 +6,25 @@ notation in which no shell, no template and no package index sees anything but a
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 
 from annotated_types import MaxLen, MinLen
-from packaging.version import InvalidVersion, Version
 from pydantic import (
     AfterValidator,
     ConfigDict,
     Discriminator,
     FailFast,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     Tag,
     TypeAdapter,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from stackwright.core.components.component import Component
 from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES
 from stackwright.core.config import additions, own
+from stackwright.core.config.notation.text import Notation
 
 NUMBER = "(0|[1-9][0-9]{0,8})"
 """No leading zero: 3.013 and 3.13 would be one version under two names."""
@@ -42,41 +38,6 @@ PLACE = r"\{row\}|\{date\}|\{key(:\.[1-9][0-9]?)?\}"
 MAX_PATTERNS = 100
 EXAMPLE = "cuda12-torch"
 """A row of matrix.yaml."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notation:
-    """How a string is written: ``pattern`` matches all of it, ``example`` is one that is right."""
-
-    pattern: str
-    example: str
-    pep440: bool = False
-    pep508: bool = False
-
-    def accepts(self, text: str) -> bool:
-        if not re.fullmatch(self.pattern, text, re.ASCII):
-            return False
-        if self.pep508:
-            return additions.normal(text) is not None
-        if self.pep440:
-            try:
-                Version(text)
-            except InvalidVersion:
-                return False
-        return True
-
-    def _check(self, text: str) -> str:
-        if not self.accepts(text):
-            raise PydanticCustomError("notation", "not {like}", {"like": self.example})
-        return text
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), "pattern": f"^({self.pattern})$", "examples": [self.example]}
 
 
 NOTATIONS = {
@@ -125,6 +86,13 @@ OF_IMAGE = {
 }
 """Strings of what a row adds to its image besides Python packages."""
 VARIABLE = Notation(own.VARIABLE, "HF_HOME")
+OF_COMPILE = {
+    "name": Notation(additions.REQUIREMENT, "flash-attn>=2.8", pep508=True),
+    "import": OF_PIP["import"],
+    "variable": Notation(additions.VARIABLE, "FORCE_CUDA"),
+    "env": Notation(additions.SETTING, "1"),
+}
+"""Strings of ``compile``: a requirement, a module, and variables that its build reads, with their values."""
 
 T = TypeVar("T")
 Axis = Annotated[tuple[T, ...], MinLen(1), FailFast()]
@@ -207,8 +175,19 @@ class ProjectFile(TypedDict, total=False):
     extras: Annotated[tuple[Annotated[str, OF_PIP["extras"]], ...], MaxLen(own.MOST)]
 
 
+NamedSource: Any = _mapping(
+    "NamedSource",
+    {
+        "name": Required[Annotated[str, OF_COMPILE["name"]]],
+        "import": Annotated[str, OF_COMPILE["import"]],
+        "env": dict[Annotated[str, OF_COMPILE["variable"]], Annotated[str, OF_COMPILE["env"]]],
+    },
+    "A distribution that is compiled, with variables that its build reads.",
+)
+
 KINDS = ("[list]", "[file]", "[project]", "[text]", "[item]", "[key]")
-"""Of the values of ``pip``, of its entries and of keys, as pydantic puts them into the place of a problem."""
+"""Of the values of ``pip`` and ``compile``, their entries and keys, as pydantic puts them into the place of a
+problem."""
 
 
 def _tag(mapping: str, other: str) -> Discriminator:
@@ -233,6 +212,16 @@ Pip = Annotated[
     | Annotated[ProjectFile, Tag("[project]")],
     Discriminator(_kind_of_pip),
     Field(description="Requirements of the row's own, resolved together with the frameworks."),
+]
+
+CompileItem = Annotated[
+    Annotated[Annotated[str, OF_COMPILE["name"]], Tag("[text]")] | Annotated[NamedSource, Tag("[item]")],
+    _tag("[item]", "[text]"),
+]
+Compile = Annotated[
+    tuple[CompileItem, ...],
+    MaxLen(additions.MOST_COMPILED),
+    Field(description="Distributions that are compiled from source against the row's own packages."),
 ]
 
 
@@ -301,6 +290,7 @@ OF_ROW: dict[str, Any] = {
     "flavour": Flavour,
     "test_on_gpu": TestOnGpu,
     "pip": Pip,
+    "compile": Compile,
     **OF_ROWS_IMAGE,
 }
 """The type of each field of a row."""

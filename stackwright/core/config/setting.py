@@ -16,7 +16,8 @@ from stackwright.core.config.messages import near as suggestion
 from stackwright.core.config.schema import OF_IMAGE, OF_PIP, PARTS, RowFields
 from stackwright.core.errors import UsageError
 from stackwright.core.facts import distributions
-from stackwright.core.model.row import EXTRA, Cell, Mpi
+from stackwright.core.model.added.distributions import EXTRA
+from stackwright.core.model.row import Cell, Mpi
 from stackwright.core.rules.hosts import EXTRA_RULES
 
 
@@ -100,18 +101,27 @@ def _value(name: str, text: str, os: str) -> Any:
     return Mpi.of(**value) if isinstance(value, dict) else value
 
 
-def _pip(text: str) -> Any:
-    """Read NAME, NAME:MODULE+MODULE, and either with @extra behind it, with spaces between them."""
+ASKED = re.compile(rf"\[({additions.VARIABLE})=({additions.SETTING})\]", re.ASCII)
+"""A variable of a build, behind its requirement."""
+
+
+def _requirements(field: str, text: str) -> Any:
+    """Read NAME, or NAME:MODULE+MODULE, with spaces between them. Of pip, @extra may follow; of compile,
+    [VARIABLE=VALUE]."""
     written = text.split()
+    variables = [tuple(ASKED.findall(word)) if field == "compile" else () for word in written]
+    plain = [ASKED.sub("", word) if field == "compile" else word.removesuffix(EXTRA) for word in written]
     words = [(head, tuple(modules.split("+")) if colon else ()) for head, colon, modules in
-             (word.removesuffix(EXTRA).partition(":") for word in written)]  # fmt: skip
+             (word.partition(":") for word in plain)]  # fmt: skip
     requirement, module = OF_PIP["pip"], OF_PIP["import"]
     for head, modules in words:
         if not requirement.accepts(head) or not all(map(module.accepts, modules)):
-            hint = 'write it as in --set pip="einops pyyaml>=6:yaml"'
-            raise UsageError(f"--set pip: {head!r} is no requirement", hint=hint)
+            like = {"pip": '"einops pyyaml>=6:yaml"', "compile": '"flash-attn[MAX_JOBS=2] h5py:h5py"'}
+            hint = f"write it as in --set {field}={like[field]}"
+            raise UsageError(f"--set {field}: {head!r} is no requirement", hint=hint)
     extra = [head for (head, _), word in zip(words, written, strict=True) if word.endswith(EXTRA)]
-    return additions.together(words, extra)
+    items = ((head, modules, found) for (head, modules), found in zip(words, variables, strict=True))
+    return additions.together(items, extra)
 
 
 def _listed(name: str) -> Callable[[str], Any]:
@@ -148,7 +158,7 @@ def _next_to_the_matrix(name: str, empty: Any, text: str) -> Any:
 
 
 READERS: Mapping[str, Callable[[str], Any]] = {
-    "pip": _pip,
+    **{name: partial(_requirements, name) for name in ("pip", "compile")},
     "env": _env,
     "files": partial(_next_to_the_matrix, "files", ()),
     "wheels": partial(_next_to_the_matrix, "wheels", None),

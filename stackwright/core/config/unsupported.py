@@ -12,6 +12,7 @@ from stackwright.core.components.table import COMMUNICATION, FRAMEWORKS
 from stackwright.core.config.own import PLACES
 from stackwright.core.model.target import AMD64, CUDA
 
+ADDED = "pip|compile"
 NAMES = tuple(framework.name for framework in FRAMEWORKS)
 LAYER = COMMUNICATION[0].title
 X86 = f"images are for {AMD64.title}: their base, their wheels and {LAYER}'s compiler flags (AVX2) are of it"
@@ -82,11 +83,11 @@ ENTRIES = (
     _entry("|".join(NAMES), r"latest|stable|newest", "a row names a release, so that it "
            "means the same tomorrow", "name a release, as in 2.8.0"),
     _entry("cuda", r"(rocm|hip)-?[0-9.]*", AMD, 'write it as in "12.4"'),
-    _entry("pip", r"-.*", "an option would change what all other lines mean; the index is the site's "
+    _entry(ADDED, r"-.*", "an option would change what all other lines mean; the index is the site's "
            "(docs/site.md)", "write requirements only, as in einops>=0.8"),
-    _entry("pip", r".*(://|@).*", "what an address has today is not what it has tomorrow, and a lock takes "
+    _entry(ADDED, r".*(://|@).*", "what an address has today is not what it has tomorrow, and a lock takes "
            "wheels of the package index", "write the name and the version, as in einops==0.8.1"),
-    _entry("pip", r"[.~/].*|.*[/\\].*|.*\.(whl|zip|tar(\.\w+)?)", "a file is on one machine, and a lock "
+    _entry(ADDED, r"[.~/].*|.*[/\\].*|.*\.(whl|zip|tar(\.\w+)?)", "a file is on one machine, and a lock "
            "takes wheels of the package index", "write the name and the version, as in einops==0.8.1"),
     _entry("files.to", r"/opt/(stack|cuda)(/.*)?", "each file there is proven to be a wheel's or a step's",
            "write another folder, as in /opt/ours"),

@@ -113,6 +113,51 @@ CAUSES = (
         source="CUDA's host_config.h",
     ),
     Cause(
+        name="cuda-mismatch",
+        pattern=r"detected CUDA version .* mismatches the version that was used to compile"
+        r"|Installed CUDA version \S+ does not match the version torch was compiled with",
+        cause="the row's nvcc is of another CUDA than its PyTorch, which the source refuses",
+        change="name a `cuda` in the row that is its PyTorch's; ./build.py plan shows both",
+        source="torch.utils.cpp_extension and DeepSpeed's op_builder",
+    ),
+    Cause(
+        name="no-nvcc",
+        pattern=r"CUDA_HOME environment variable is not set|nvcc was not found"
+        r"|No such file or directory: '\S*/nvcc'|nvcc: (command )?not found",
+        cause="a source looks for the compiler of CUDA where it is not",
+        change="set what it reads as `env` of its entry in `compile`; CUDA_HOME is set",
+        source="torch.utils.cpp_extension and flash-attn's setup.py",
+    ),
+    Cause(
+        name="unsupported-arch",
+        pattern=r"nvcc fatal *: Unsupported gpu architecture",
+        cause="a source has a list of architectures of its own, which the row's nvcc does not know",
+        change="compile a newer release, or set its own variable as `env` of its entry in `compile`",
+        source="nvcc's message",
+    ),
+    Cause(
+        name="other-torch",
+        pattern=r"THC/\w+\.h: No such file|is not a member of .(at|c10|torch)\b|.(AT_CHECK|THCState). was not"
+        r" declared|struct at::\w+. has no member named|class at::\w+. has no member named",
+        cause="the source was written for another release of PyTorch",
+        change="name a release of it in `compile` that is for the row's PyTorch",
+        source="gcc's messages about the headers of PyTorch",
+    ),
+    Cause(
+        name="build-requirement",
+        pattern=r"ModuleNotFoundError: No module named|pip's --no-build-isolation|BackendUnavailable",
+        cause="a source is compiled with a package that it does not name",
+        change="compile another release, or take its wheel by `pip`",
+        source="Python's message in a build without isolation",
+    ),
+    Cause(
+        name="missing-header",
+        pattern=r"fatal error: \S+: No such file or directory",
+        cause="a header is missing: of a library that neither the row's packages nor its base bring",
+        change="see the log for its name; another release, or another variable in `env`, may do without it",
+        source="gcc's message",
+    ),
+    Cause(
         name="out-of-memory",
         pattern=r"Killed signal terminated program cc1plus|fatal error: Killed signal|exit code: 137",
         cause="the kernel stopped the compiler: too little memory",

@@ -14,9 +14,10 @@ from packaging.requirements import Requirement
 from stackwright.core.components.table import of
 from stackwright.core.config import additions
 from stackwright.core.errors import RejectedError, UsageError
-from stackwright.core.model.row import Added, Addition, Cell, Lock, Package, Stack
+from stackwright.core.model.added.distributions import Added, Addition
+from stackwright.core.model.row import Cell, Lock, Package, Stack
 from stackwright.core.model.target import CUDA
-from stackwright.core.resolve.additions import apart
+from stackwright.core.resolve.additions import Answers, apart
 from stackwright.core.resolve.lockfile import PIN
 from stackwright.core.rules.locks import LOCK_RULES
 from stackwright.core.rules.rule import Clash, Ruling, weigh
@@ -107,7 +108,7 @@ def refuse_fields(asked: Cell) -> None:
 def answered(stack: Stack, asked: Cell, answer: str, there: Sequence[Package]) -> Resolved:
     """Read uv's answer. RejectedError where the parent would change, or get a second one of its libraries."""
     alone = "".join(f"{one.name}=={one.version}\n" for one in stack.lock.packages)
-    found = apart(alone, answer, "")
+    found = apart(Answers(alone=alone, both=answer))
     pins = (PIN.fullmatch(line) for line in found.added.splitlines())
     new = tuple(Package(name=pin[1], version=pin[2]) for pin in pins if pin)
     lock = replace(

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from stackwright.core.model.added.distributions import Added, Addition, Compiled
+
 
 class Tier(StrEnum):
     """Groups of checks, from cheap to dear. A tier that could not run is NOT_RUN, never passed."""
@@ -84,36 +86,6 @@ class Mpi:
         return cls(flavour=MpiFlavour(flavour), version=version)
 
 
-EXTRA = "@extra"
-"""Ends the text of a requirement that only an extra index may answer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
-    """A requirement of the row's own, as PEP 508 has it in its normal form.
-
-    ``modules`` are imported to prove it; empty: those that the distribution itself names. ``extra``: it is of
-    one of the site's extra indexes, and of no other.
-    """
-
-    requirement: str
-    modules: tuple[str, ...] = ()
-    extra: bool = False
-
-    def __str__(self) -> str:
-        modules = f":{'+'.join(self.modules)}" if self.modules else ""
-        return self.requirement + modules + (EXTRA if self.extra else "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
-    """A distribution that the row names, as it was locked; ``modules`` are those of its Addition."""
-
-    name: str
-    version: str
-    modules: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
     """A variable of the image's environment that the row sets."""
@@ -170,6 +142,7 @@ class Cell:
     flavour: Flavour = Flavour.RUNTIME
     test_on_gpu: bool = False
     pip: tuple[Addition, ...] = ()
+    compile: tuple[Addition, ...] = ()
     apt: tuple[str, ...] = ()
     env: tuple[Variable, ...] = ()
     files: tuple[Folder, ...] = ()
@@ -253,6 +226,9 @@ class Lock:
     ``asked_by`` has the packages that require each. ``moved`` are others that the additions changed, with the
     version that the row would have without them, and the one that it has. ``extra`` are packages that one of
     the site's extra indexes answered.
+    ``compiled`` are those of ``packages`` that are compiled from source, with the SHA-256 of each in
+    ``sources``, and with what each names to be compiled and to run in ``needs``; ``builders`` are packages
+    that only their compiling needs, which are not shipped.
     """
 
     row: str
@@ -267,6 +243,10 @@ class Lock:
     asked_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
     moved: tuple[tuple[str, str, str], ...] = ()
     extra: tuple[str, ...] = ()
+    compiled: tuple[Package, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    needs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    builders: tuple[Package, ...] = ()
 
     def version(self, name: str) -> str | None:
         """Return the locked version of a Python package, or None."""
@@ -281,7 +261,8 @@ class Stack:
     frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
     ``frameworks`` maps a module to its version, ``communication`` a layer that moves gradients between ranks,
     in the order of the table of components. ``allowed`` are the rules that would refuse the row and were
-    allowed. ``pip`` are the distributions that the row adds by name, ``apt`` the distribution's packages.
+    allowed. ``pip`` are the distributions that the row adds by name, ``compiled`` those that are compiled for
+    it from source, ``apt`` the distribution's packages.
     """
 
     id: str
@@ -311,6 +292,12 @@ class Stack:
     ports: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] = ()
     wheels: Folder | None = None
+    compiled: tuple[Compiled, ...] = ()
+
+    @property
+    def added(self) -> tuple[Added, ...]:
+        """Return all distributions that the row names, wheels of an index or compiled."""
+        return (*self.pip, *self.compiled)
 
     @property
     def modules(self) -> tuple[str, ...]:

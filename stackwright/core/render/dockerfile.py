@@ -11,9 +11,11 @@ from typing import Any
 
 import jinja2
 
+from stackwright.core.compiled import build as compiled
 from stackwright.core.components.component import Build
 from stackwright.core.components.table import extensions, of
 from stackwright.core.facts import distributions
+from stackwright.core.model.added.distributions import Compiled
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.labels import (
     communication_text,
@@ -69,6 +71,7 @@ def _own(stack: Stack) -> dict[str, Any]:
     """Return what the row adds; what it does not add is not in the image's row either."""
     return {
         "pip": {one.name: one.version for one in stack.pip},
+        "compile": {one.name: _compiled_from(one) for one in stack.compiled},
         "apt": {one.name: one.version for one in stack.apt},
         "env": {one.name: one.value for one in stack.env},
         "files": {one.place: one.sha256 for one in stack.files},
@@ -80,6 +83,10 @@ def _own(stack: Stack) -> dict[str, Any]:
 
 def _wheels(stack: Stack) -> tuple[tuple[str, bytes], ...]:
     return stack.wheels.files if stack.wheels else ()
+
+
+def _compiled_from(one: Compiled) -> dict[str, Any]:
+    return {"version": one.version, "sha256": one.sha256, "environment": dict(one.environment)}
 
 
 def render(stack: Stack, sources: Sources) -> Recipe:
@@ -105,6 +112,7 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
         files["toolchain.txt"] = toolchain_pins(stack.lock).encode()
     if stack.lock.added:
         files["additions.txt"] = added_pins(stack.lock).encode()
+    files |= compiled.context(stack, sources)
     for build in builds(stack):
         files |= build.context(stack, sources)
     files |= {f"wheels/{path}": content for path, content in _wheels(stack)}
@@ -233,6 +241,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "labels": labels(stack),
         "matrix": sources.matrix,
         "epoch": EPOCH,
+        **compiled.values(stack, sources),
         **{name: value for build in builds(stack) for name, value in build.values(stack, sources).items()},
     }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stackwright.core.compiled.needs import build_needs
 from stackwright.core.components.table import COMMUNICATION, MODULES
+from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.labels import ROW, STACK
-from stackwright.core.model.row import Added, Base, Flavour, Lock, Mpi, ProviderName, Stack
+from stackwright.core.model.row import Base, Flavour, Lock, Mpi, ProviderName, Stack
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.resolve.resolve import nccl_code
 
@@ -57,7 +59,19 @@ def _stack(said: Mapping[str, Any], lock: Lock) -> Stack:
             Added(name=name, version=version)
             for name, version in _versions(_mapping(said, "pip") if "pip" in said else {})
         ),
+        compiled=tuple(_compiled(said, lock)) if "compile" in said else (),
     )  # fmt: skip
+
+
+def _compiled(said: Mapping[str, Any], lock: Lock) -> Iterator[Compiled]:
+    """Yield what was compiled from source; what it was compiled with is the lock's to say."""
+    every = _mapping(said, "compile")
+    for name in every:
+        one = _mapping(every, name)
+        yield Compiled(
+            name=_match("compile", name), version=_word(one, "version"), sha256=_word(one, "sha256"),
+            environment=_versions(_mapping(one, "environment")), needs=build_needs(name, lock),
+        )  # fmt: skip
 
 
 def _document(labels: Mapping[str, str]) -> Mapping[str, Any]:

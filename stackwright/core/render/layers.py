@@ -14,8 +14,8 @@ LAYERED = ("RUN ", "COPY ", "ADD ")
 """Instructions that make a layer, in a Dockerfile and in an image's history."""
 
 SHIPPED = "final"
-ADDITIONS = "additions.txt"
-"""In the context of a row that adds something."""
+COMPILED, ADDITIONS = "compile/build-distribution.sh", "additions.txt"
+"""In the context of a row that compiles or adds something."""
 _PACKAGES = re.compile(r"^COPY --link --from=frameworks /layers/(\S+) /$", re.M)
 _FROM = re.compile(r"FROM\s+(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
@@ -27,7 +27,8 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
     """
     files = dict(recipe.files)
     apt = ("apt",) if "apt" in json.loads(files.get("row.json", b"{}")) else ()
-    own = (*(("pip",) if ADDITIONS in files else ()), *(("files",) if _copies(files) else ()))
+    added = (word for word, name in (("compiled", COMPILED), ("pip", ADDITIONS)) if name in files)
+    own = (*added, *(("files",) if _copies(files) else ()))
     packages = _PACKAGES.findall(recipe.text("Dockerfile"))
     shipped = ("runtime packages", *apt, *packages, *communication, *own, "row")
     purposes = {"base": ("python",), SHIPPED: shipped}

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
+from stackwright.core.compiled.source import Source, names
+from stackwright.core.components.table import compiled
 from stackwright.core.config.additions import name
 from stackwright.core.config.own import versions
 from stackwright.core.model.row import Cell, Folder
@@ -44,28 +47,52 @@ def of_folder(answer: str, wheels: Folder) -> str:
     return "".join(f"{line}\n" for line in kept)
 
 
-def apart(alone: str, both: str, toolchain: str, extra: Collection[str] = ()) -> Found:
-    """Return the lists of a lock. ``alone`` is uv's answer about the row without its additions.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """uv's answers about a row: without its additions, with them, with what its sources are compiled with,
+    and about the CUDA compiler. ``extra`` are the addresses of the site's extra indexes."""
 
-    ``extra`` are the addresses of the site's extra indexes: what one of them answered is noted, and not where
-    it is.
+    both: str
+    alone: str = ""
+    building: str = ""
+    toolchain: str = ""
+    extra: tuple[str, ...] = ()
+
+
+def apart(answers: Answers, sources: tuple[Source, ...] = ()) -> Found:
+    """Return the lists of a lock. What is compiled comes from its source, also where it has a wheel.
+
+    What an extra index answered is noted, and not where that is.
     """
-    before, after = _blocks(alone), _blocks(both)
-    asked = _asked_by(both)
-    versions = {which: _version(block) for which, block in before.items()}
-    moved = tuple(
-        (which, versions[which], _version(block))
-        for which, block in after.items()
-        if which in before and _version(block) != versions[which]
-    )
+    before, after = _blocks(answers.alone), _blocks(answers.both)
+    known = {*before, *(one.name for one in sources)}
+    added = {which: block for which, block in after.items() if which not in known}
+    building = _blocks(answers.building)
+    builders = {which: block for which, block in building.items() if which not in known | added.keys()}
+    asked = _asked_by(answers.building or answers.both, sources)
     return Found(
         pins="".join(f"{block}\n" for which, block in after.items() if which in before),
-        added="".join(f"{block}\n" for which, block in after.items() if which not in before),
-        toolchain=toolchain,
-        asked_by=tuple((which, asked[which]) for which in after if which not in before and which in asked),
-        moved=moved,
-        extra=tuple(_answered_by(both, {_plain(one) for one in extra})),
+        added="".join(f"{block}\n" for block in added.values()),
+        compiled="".join(one.pin for one in sources),
+        builders="".join(f"{block}\n" for block in builders.values()),
+        toolchain=answers.toolchain,
+        asked_by=tuple((which, asked[which]) for which in (*added, *builders) if which in asked),
+        moved=tuple(_moved(before, after)),
+        extra=tuple(_answered_by(answers.both, {_plain(one) for one in answers.extra})),
+        needs=tuple((one.name, names((*one.requires, *one.needs))) for one in sources),
     )
+
+
+def with_builders(both: str, sources: tuple[Source, ...]) -> tuple[str, ...]:
+    """Return the question about what the sources are compiled with: all that the row has stays as it is."""
+    have = (f"{which}=={_version(block)}" for which, block in _blocks(both).items())
+    return (*have, *dict.fromkeys(line for one in sources for line in one.needs))
+
+
+def _moved(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for which, block in after.items():
+        if which in before and _version(block) != _version(before[which]):
+            yield which, _version(before[which]), _version(block)
 
 
 def _answered_by(answer: str, indexes: Collection[str]) -> Iterator[str]:
@@ -99,25 +126,44 @@ def _version(block: str) -> str:
     return block.split("==", 1)[1].split(" ", 1)[0]
 
 
-def _asked_by(answer: str) -> dict[str, tuple[str, ...]]:
+def _asked_by(answer: str, sources: tuple[Source, ...]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
+    for one in sources:
+        for which in names((*one.requires, *one.needs)):
+            found.setdefault(which, []).append(one.name)
     which = ""
     for line in answer.splitlines():
         if pin := PIN.fullmatch(line):
             which = pin[1]
         elif (asker := ASKER.fullmatch(line)) and NAME.fullmatch(asker[1]):
             found.setdefault(which, []).append(asker[1])
-    return {one: tuple(askers) for one, askers in found.items()}
+    return {one: tuple(dict.fromkeys(askers)) for one, askers in found.items()}
 
 
 def refusal(said: str, cell: Cell) -> str:
     """Return uv's explanation, shortened, after the additions that it is about."""
     text = _explanation(said)
-    named = [one for one in cell.pip if re.search(rf"(?<![\w-]){re.escape(name(one))}(?![\w-])", text)]
-    who = ", ".join(one.requirement for one in named or cell.pip)
+    every = (*cell.pip, *compiled(cell))
+    named = [one for one in every if re.search(rf"(?<![\w-]){re.escape(name(one))}(?![\w-])", text)]
+    who = ", ".join(one.requirement for one in named or every)
     why = _shortened(text)
-    found = f"the row's pip: {who} cannot be installed with its other packages, {why}"
+    field = " and ".join(name for name, asked in (("pip", cell.pip), ("compile", compiled(cell))) if asked)
+    found = f"the row's {field}: {who} cannot be installed with its other packages, {why}"
     return f"{found}; {ONLY_WHEELS}" if re.search("no (usable )?wheels", why) else found
+
+
+def no_source(said: str, cell: Cell) -> str:
+    """Return uv's explanation of why there is no source of what the row compiles."""
+    every = ", ".join(one.requirement for one in compiled(cell))
+    return f"the row's compile: {every} has no source on the index, {_shortened(_explanation(said))}"
+
+
+def no_builder(said: str, sources: tuple[Source, ...]) -> str:
+    """Return uv's explanation of why the row cannot have what a source is compiled with, and what that is."""
+    every = ", ".join(one.name for one in sources)
+    needs = ", ".join(dict.fromkeys(line for one in sources for line in one.needs))
+    why = _shortened(_explanation(said))
+    return f"the row's compile: {every} cannot be compiled with its packages, which needs {needs}: {why}"
 
 
 def _explanation(said: str) -> str:

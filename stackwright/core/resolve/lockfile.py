@@ -2,9 +2,9 @@
 
 A lock is a requirements file with hashes that pip reads as it is. Its second line is a JSON comment
 with what the row asked for (a digest, to notice a lock that is out of date) and the state of the
-distribution. What only the row's own additions need is a second list below the first, and a CUDA compiler
-that comes in wheels is the last one. What uv refuses is kept in its words, so that ``plan`` can say why
-without a network.
+distribution. What only the row's own additions need is a second list below the first; distributions that are
+compiled from source, and what only their compiling needs, are two more, and a CUDA compiler that comes in
+wheels is the last one. What uv refuses is kept in its words, so that ``plan`` can say why without a network.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from stackwright.core.model.row import Base, Lock, Package
 
 HEAD = "# Stackwright lock, format 1: written by `build.py lock`, not by hand."
 ADDED = "# added by the row: installed after all other packages"
+COMPILED = "# compiled from source, against the packages above"
+BUILDERS = "# needed to compile those, and not shipped"
 TOOLCHAIN = "# toolchain: compiles, and is not shipped"
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 PIN = re.compile(r"([a-z0-9-]+)==([A-Za-z0-9.+!_-]+)( \\)?", re.ASCII)
@@ -32,18 +34,26 @@ HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What uv found, as a lock has it. ``added`` and ``toolchain`` are lists of their own; ``asked_by`` and
-    ``moved`` and ``extra`` are those of Lock."""
+    """What uv found, as a lock has it. ``added``, ``compiled``, ``builders`` and ``toolchain`` are lists of
+    their own; ``asked_by``, ``moved``, ``extra`` and ``needs`` are those of Lock."""
 
     pins: str = ""
     added: str = ""
+    compiled: str = ""
+    builders: str = ""
     toolchain: str = ""
     asked_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
     moved: tuple[tuple[str, str, str], ...] = ()
     extra: tuple[str, ...] = ()
+    needs: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def text(self) -> str:
-        below = ((ADDED, self.added), (TOOLCHAIN, self.toolchain))
+        below = (
+            (ADDED, self.added),
+            (COMPILED, self.compiled),
+            (BUILDERS, self.builders),
+            (TOOLCHAIN, self.toolchain),
+        )
         return self.pins + "".join(f"{head}\n{lines}" for head, lines in below if lines)
 
 
@@ -52,6 +62,7 @@ def write_found(row: str, request: str, base: Base, found: Found) -> str:
     more: dict[str, Any] = {"asked_by": dict(found.asked_by)} if found.asked_by else {}
     more |= {"moved": found.moved} if found.moved else {}
     more |= {"extra": found.extra} if found.extra else {}
+    more |= {"needs": dict(found.needs)} if found.needs else {}
     return write(row, request, base, pins=found.text(), more=more)
 
 
@@ -85,35 +96,48 @@ def parse(text: str, place: str) -> Lock:
     """Every line is matched in full. LockError names the place."""
     head, _, rest = text.partition("\n")
     comment, _, pins = rest.partition("\n")
-    shipped, added, compiles = _lists(pins)
+    lists = _lists(pins)
     try:
         if head != HEAD or not comment.startswith("# "):
             raise ValueError("the first two lines are not those of a lock")
         meta = json.loads(comment[2:])
         base = _base(meta["base"])
+        shipped, added, compiled = (_packages(lists[name]) for name in ("", ADDED, COMPILED))
         return Lock(
             row=str(meta["row"]), request=str(meta["request"]), base=base, text=text,
             sha256=hashlib.sha256(text.encode()).hexdigest(), refused=str(meta.get("refused", "")),
-            packages=(*_packages(shipped), *_packages(added)), toolchain=tuple(_packages(compiles)),
-            added=tuple(_packages(added)), **_of_additions(meta),
+            packages=(*shipped, *added, *compiled), toolchain=tuple(_packages(lists[TOOLCHAIN])),
+            added=tuple(added), compiled=tuple(compiled), sources=_sources(lists[COMPILED]),
+            builders=tuple(_packages(lists[BUILDERS])), **_of_additions(meta),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise LockError(f"not a lock: {error}", place=place, hint="run build.py lock") from error
 
 
-def _lists(pins: str) -> tuple[str, str, str]:
-    """Return shipped packages, those of the row's additions, and the CUDA compiler's."""
-    before, _, compiles = pins.partition(f"{TOOLCHAIN}\n")
-    shipped, _, added = before.partition(f"{ADDED}\n")
-    return shipped, added, compiles
+def _lists(pins: str) -> dict[str, str]:
+    """Return each list by its head; "" is that of the frameworks."""
+    found = {}
+    for head in (TOOLCHAIN, BUILDERS, COMPILED, ADDED):
+        pins, _, found[head] = pins.partition(f"{head}\n")
+    return {"": pins, **found}
+
+
+def _sources(pins: str) -> tuple[tuple[str, str], ...]:
+    """Return the hash of each source: a lock has exactly one file of what is compiled."""
+    found = re.findall(r"^([a-z0-9-]+)==\S+ \\\n    --hash=sha256:([0-9a-f]{64})$", pins, re.MULTILINE)
+    if len(found) != len(_packages(pins)):
+        raise ValueError("a source must have exactly one hash")
+    return tuple(found)
 
 
 def _of_additions(meta: Mapping[str, Any]) -> dict[str, Any]:
     asked = {name: tuple(map(_name, names)) for name, names in meta.get("asked_by", {}).items()}
     moved = tuple((_name(name), _version(old), _version(new)) for name, old, new in meta.get("moved", ()))
+    needs = {name: tuple(map(_name, names)) for name, names in meta.get("needs", {}).items()}
     return {
         "asked_by": tuple((_name(name), names) for name, names in sorted(asked.items())),
         "moved": moved,
+        "needs": tuple((_name(name), names) for name, names in sorted(needs.items())),
         "extra": tuple(map(_name, meta.get("extra", ()))),
     }
 
@@ -132,17 +156,42 @@ def _version(text: Any) -> str:
 
 def pins(lock: Lock) -> str:
     """Return the requirement lines without those of additions: equal for two rows of the same environment."""
-    return _lists(lock.text.split("\n", 2)[2])[0]
+    return _lists_of(lock)[""]
+
+
+def _lists_of(lock: Lock) -> dict[str, str]:
+    return _lists(lock.text.split("\n", 2)[2])
 
 
 def added_pins(lock: Lock) -> str:
     """Return those that only the row's additions need; empty in a row without."""
-    return _lists(lock.text.split("\n", 2)[2])[1]
+    return _lists_of(lock)[ADDED]
+
+
+def compiled_pins(lock: Lock) -> str:
+    """Return those that are compiled from source, each with the hash of its source."""
+    return _lists_of(lock)[COMPILED]
+
+
+def builder_pins(lock: Lock) -> str:
+    """Return those that only their compiling needs."""
+    return _lists_of(lock)[BUILDERS]
 
 
 def toolchain_pins(lock: Lock) -> str:
     """Those of the CUDA compiler; empty where the base brings it."""
-    return lock.text.partition(f"{TOOLCHAIN}\n")[2]
+    return _lists_of(lock)[TOOLCHAIN]
+
+
+def blocks(pins: str) -> dict[str, str]:
+    """Return by package its pin with its hashes."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in pins.splitlines():
+        pin = PIN.fullmatch(line)
+        name = pin[1] if pin else name
+        found[name] = f"{found.get(name, '')}{line}\n"
+    return found
 
 
 def _base(data: dict[str, Any]) -> Base:

@@ -7,8 +7,9 @@ import json
 
 from packaging.specifiers import SpecifierSet
 
+from stackwright.core.compiled.source import Source
 from stackwright.core.components.component import Kind
-from stackwright.core.components.table import COMPONENTS, lowest_limit, of_kind
+from stackwright.core.components.table import COMPONENTS, compiled, lowest_limit, of_kind
 from stackwright.core.config.own import versions
 from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
@@ -37,14 +38,19 @@ def requirements(cell: Cell) -> tuple[str, ...]:
     return (*asked, *_of_kind(cell, Kind.COMMUNICATION))
 
 
-def with_additions(cell: Cell) -> tuple[str, ...]:
-    """Return the same with the row's own requirements, in one question; empty where it has none."""
-    return (*requirements(cell), *(one.requirement for one in cell.pip)) if cell.pip else ()
+def with_additions(cell: Cell, sources: tuple[Source, ...] = ()) -> tuple[str, ...]:
+    """Return the same with the row's own requirements, in one question; empty where it has none.
+
+    What is compiled from ``sources`` is not asked for itself, but what it runs with is.
+    """
+    added = (*(one.requirement for one in cell.pip), *(line for one in sources for line in one.requires))
+    return (*requirements(cell), *added) if cell.pip or sources else ()
 
 
 def asked(cell: Cell) -> tuple[tuple[str, ...], ...]:
-    """Return every question that the row has for the index."""
-    return tuple(lines for lines in (requirements(cell), with_additions(cell), toolchain(cell)) if lines)
+    """Return every question that the row has for the index before its sources are read."""
+    added = () if compiled(cell) else with_additions(cell)
+    return tuple(lines for lines in (requirements(cell), added, toolchain(cell)) if lines)
 
 
 def _of_kind(cell: Cell, *kinds: Kind) -> list[str]:
@@ -118,6 +124,7 @@ def request(cell: Cell) -> str:
         *requirements(cell), *overrides(cell), *constraints(cell), *toolchain(cell), cell.python,
         platform(cell.os), *distribution_packages(cell), *with_additions(cell),
         *((str(cell.wheels),) if cell.wheels else ()),
+        *(f"compile {one.requirement}" for one in compiled(cell)),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 

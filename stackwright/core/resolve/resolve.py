@@ -6,11 +6,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from stackwright.core.components.table import FIELDS, MODULES, PATCHED, layers, versions
+from stackwright.core.compiled.needs import build_needs, environment
+from stackwright.core.components.table import FIELDS, MODULES, PATCHED, compiled, layers, versions
 from stackwright.core.config.additions import name
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
-from stackwright.core.model.row import Added, Cell, Folder, Lock, Notice, Refused, Rejection, Stack
+from stackwright.core.model.added.distributions import Added, Addition, Compiled
+from stackwright.core.model.row import Cell, Folder, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
@@ -137,7 +139,8 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         patches=tuple(patch.file for patch in series.select(values) if cell.value(PATCHED.name)),
         lock=lock,
         allowed=tuple(notice.rule for notice in notices(cell, lock) if notice.said == Ruling.ALLOWED),
-        pip=_added(cell, lock),
+        pip=_added(cell.pip, lock),
+        compiled=_compiled(cell, lock),
         apt=tuple(package for package in lock.base.packages if package.name in cell.apt),
         env=cell.env,
         files=cell.files,
@@ -159,16 +162,29 @@ def _wheels(cell: Cell, lock: Lock) -> Folder | None:
     return replace(cell.wheels, files=named) if named else None
 
 
-def _added(cell: Cell, lock: Lock) -> tuple[Added, ...]:
+def _added(additions: Iterable[Addition], lock: Lock) -> tuple[Added, ...]:
     """Return what the row adds by name; two requirements of one distribution are one."""
     modules: dict[str, tuple[str, ...]] = {}
-    for one in cell.pip:
+    for one in additions:
         modules[name(one)] = (*modules.get(name(one), ()), *one.modules)
     return tuple(
         Added(name=which, version=version, modules=found)
         for which, found in sorted(modules.items())
         if (version := lock.version(which)) is not None
     )
+
+
+def _compiled(cell: Cell, lock: Lock) -> tuple[Compiled, ...]:
+    """Return what is compiled for the row. A variable that the row gives goes before what is known."""
+    sources, wanted = dict(lock.sources), compiled(cell)
+    return tuple(
+        Compiled(
+            name=one.name, version=one.version, modules=one.modules, sha256=sources[one.name],
+            environment=environment(one.name, wanted), needs=build_needs(one.name, lock),
+        )
+        for one in _added(wanted, lock)
+        if one.name in sources
+    )  # fmt: skip
 
 
 def _nvcc(cell: Cell, lock: Lock, distro: Mapping[str, str]) -> str:
@@ -197,7 +213,8 @@ def _unlocked(cell: Cell, reason: str) -> Rejection:
 
 
 def _refused(cell: Cell, lock: Lock) -> Rejection:
-    named = (*versions(cell).items(), *(("pip", one.requirement) for one in cell.pip))
+    added = (("pip", cell.pip), ("compile", compiled(cell)))
+    named = (*versions(cell).items(), *((field, one.requirement) for field, asked in added for one in asked))
     return Rejection(
         id=cell.id, rule="resolver", clash=named, reason=lock.refused, source="uv pip compile",
         nearest="", line=cell.line,

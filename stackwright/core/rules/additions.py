@@ -1,4 +1,4 @@
-"""Rules on what a row adds by ``pip``: nothing that it adds is a second one of what the row itself has."""
+"""Rules on what a row adds by ``pip`` or compiles: nothing of it is a second one of what the row has."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
-from stackwright.core.components.table import COMPONENTS
+from stackwright.core.components.table import COMPONENTS, compiled
 from stackwright.core.config.additions import accepts, conditional, name
 from stackwright.core.config.own import versions
 from stackwright.core.facts.provenance import Provenance, documented, read
+from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.row import Cell, Lock
 from stackwright.core.rules.derived import cuda_majors, cuda_of
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, LockRule, Ruling
@@ -40,6 +41,8 @@ OWN = {
     for package in (one.name, one.package, *(name for name, _ in (*one.aliases, *one.indexed)))
 }
 """The field of each package that has one."""
+ADDED = ("pip", "compile")
+"""Fields with requirements of the row's own."""
 BUILDS = re.compile(r"(?P<package>.+?)(-(cpu|gpu|rocm|nightly|cu\d+))?")
 """Some builds of a framework have a package of their own, with the same files."""
 
@@ -52,33 +55,34 @@ def _field(package: str) -> str:
     return OWN.get(package) or (OWN.get(build["package"], "") if build else "")
 
 
+def _named(cell: Cell) -> tuple[tuple[str, Addition], ...]:
+    """Return what a person wrote, with the field that has it."""
+    return tuple((field, one) for field in ADDED for one in cell.value(field))
+
+
 def _own_fields(cell: Cell) -> Answer:
     """Refuse a framework, NCCL or cuDNN, which have fields that the rules read."""
-    if not cell.pip:
-        return Ruling.SILENT
-    for one in cell.pip:
+    for where, one in _named(cell):
         package = name(one)
         field = _field(package)
         if field:
             value = cell.value(field)
             now = f"the row has {field} {value}" if value else f"the row has the {field} of its frameworks"
-            return Clash(
-                values=(("pip", one.requirement), (field, value or "left out")),
-                reason=f"{package} is the field {field} of a row, and {now}: write it there, and not in pip",
-            )
-    return Ruling.FITS
+            reason = f"{package} is the field {field} of a row, and {now}: write it there, and not in {where}"
+            return Clash(values=((where, one.requirement), (field, value or "left out")), reason=reason)
+    return Ruling.FITS if _named(cell) else Ruling.SILENT
 
 
 def _one_cuda(cell: Cell) -> Answer:
     """Refuse another CUDA by the names of packages, before a lock is made."""
     cuda = cuda_of(cell)
-    if not cell.pip or cuda is None:
+    if not _named(cell) or cuda is None:
         return Ruling.SILENT
-    for one in cell.pip:
+    for where, one in _named(cell):
         found = FOR_CUDA.fullmatch(name(one))
         if found and found["cuda"] != cuda.split(".")[0]:
             return Clash(
-                values=(("pip", one.requirement), ("cuda", cuda)),
+                values=((where, one.requirement), ("cuda", cuda)),
                 reason=f"{name(one)} is made for CUDA {found['cuda']}, which is not the row's",
             )
     return Ruling.FITS
@@ -94,9 +98,10 @@ def _second(cell: Cell, lock: Lock) -> Clash | None:
             continue
         what = f"a second {library}" if library else f"CUDA {other} next to CUDA {', '.join(sorted(of_row))}"
         chain = required_by(package.name, dict(lock.asked_by))
+        field = "compile" if chain and chain[0] in {name(one) for one in compiled(cell)} else "pip"
         chained = " → ".join((*chain, package.name))
         return Clash(
-            values=(("pip", chain[0] if chain else package.name), (package.name, package.version)),
+            values=((field, chain[0] if chain else package.name), (package.name, package.version)),
             reason=f"the image would have {what}: {chained}",
         )
     return None
@@ -130,14 +135,15 @@ def _up(package: str, asked_by: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 
 def _moved(cell: Cell, lock: Lock) -> Clash | None:
     """Refuse another version of a framework, or of a library that it loads, than the row alone would have."""
-    return next(_each_moved(lock), None)
+    asked = {"pip": cell.pip, "compile": compiled(cell)}
+    return next(_each_moved(lock, tuple(field for field in ADDED if asked[field]) or ADDED[:1]), None)
 
 
-def _each_moved(lock: Lock) -> Iterator[Clash]:
+def _each_moved(lock: Lock, fields: tuple[str, ...]) -> Iterator[Clash]:
     for package, before, now in lock.moved:
-        reason = f"without the row's pip, {package} would be {before}"
+        reason = f"without the row's {' and '.join(fields)}, {package} would be {before}"
         if _field(package) or OF_NVIDIA.fullmatch(package):
-            yield Clash(values=((package, now), ("pip", "of the row")), reason=reason)
+            yield Clash(values=((package, now), *((field, "of the row") for field in fields)), reason=reason)
 
 
 def _as_named(cell: Cell, lock: Lock) -> Clash | None:
@@ -213,16 +219,16 @@ RULES = (
     CellRule(
         name="pip-fields",
         about=About.STACK,
-        fields=("pip",),
-        says="what is a field of a row (a framework, its NCCL or cuDNN) is not added by pip",
+        fields=("pip", "compile"),
+        says="what is a field of a row (a framework, its NCCL or cuDNN) is not added by pip or compiled",
         fact=MATRIX,
         ask=_own_fields,
     ),
     CellRule(
         name="pip-cuda",
         about=About.STACK,
-        fields=("pip", "provider", "os", "cuda"),
-        says="what is added by pip is made for the row's CUDA, as far as its name says for which it is made",
+        fields=("pip", "compile", "provider", "os", "cuda"),
+        says="what is added by pip or compiled is made for the row's CUDA, as far as its name says",
         fact=NAMES,
         ask=_one_cuda,
     ),

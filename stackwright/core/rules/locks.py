@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stackwright.core.compiled import rules as compiled
 from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import documented, read
@@ -73,6 +74,7 @@ def _versions(package: str) -> tuple[str, ...]:
 
 LOCK_RULES = (
     *additions.lock_rules(ONE_CUDA),
+    *compiled.LOCK_RULES,
     LockRule(name="one-cuda", says="one major release of CUDA is in the image", fact=ONE_CUDA, ask=_one_cuda),
     LockRule(
         name="one-nccl",

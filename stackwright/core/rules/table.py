@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stackwright.core.compiled import rules as compiled
 from stackwright.core.components.component import Place
 from stackwright.core.components.shared import headers, libraries
 from stackwright.core.components.table import COMMUNICATION, COMPONENTS, rules
@@ -43,6 +44,7 @@ ONE_LAYER = CellRule(
 CELL_RULES: tuple[CellRule, ...] = (
     *additions.RULES,
     *own.RULES,
+    *compiled.RULES,
     ONE_LAYER,
     *rules(Place.INDEX),
     *compilers.RULES,

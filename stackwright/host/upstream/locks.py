@@ -5,16 +5,26 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stackwright.core.compiled.source import Source
+from stackwright.core.components.table import compiled
 from stackwright.core.errors import RejectedError, SiteError, StackwrightError
 from stackwright.core.model.row import Base, Cell, Folder, Lock
 from stackwright.core.model.site import Mirror, Site
 from stackwright.core.resolve import lockfile, resolve
-from stackwright.core.resolve.additions import apart, of_folder, refusal, without_remarks
+from stackwright.core.resolve.additions import (
+    Answers,
+    apart,
+    no_builder,
+    of_folder,
+    refusal,
+    with_builders,
+    without_remarks,
+)
 from stackwright.core.resolve.lockfile import Found, write, write_found
 from stackwright.core.resolve.requirements import (
     constraints,
@@ -31,6 +41,7 @@ from stackwright.host.files import replace_file
 from stackwright.host.project import Project
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site import settings
+from stackwright.host.upstream.sources import read_sources
 from stackwright.host.upstream.states import STATE
 
 
@@ -38,7 +49,8 @@ def lock_rows(
     project: Project, wanted: Sequence[Cell], *, site: Site, runner: Runner, say: Callable[[str], None]
 ) -> None:
     """Write locks/<row>.txt for every wanted row. Raises the first error after the last row."""
-    ask = partial(compile_pins, uv=settings.UV, runner=runner, environment=dict(site.uv))
+    uv: dict[str, Any] = {"uv": settings.UV, "runner": runner, "environment": dict(site.uv)}
+    ask = partial(compile_pins, **uv)
     errors: list[StackwrightError] = []
     for cell in wanted:
         rejection = resolve.check(cell)
@@ -46,10 +58,12 @@ def lock_rows(
             say(f"{cell.id}: not locked, because {rejection.reason}; nearest: {rejection.nearest}")
             errors.append(RejectedError(f"{cell.id} cannot work: {rejection.reason}"))
             continue
-        say(f"{cell.id}: asking for {', '.join(with_additions(cell) or requirements(cell))}")
+        sources = tuple(one.requirement for one in compiled(cell))
+        say(f"{cell.id}: asking for {', '.join((*(with_additions(cell) or requirements(cell)), *sources))}")
         try:
             now = partial(state, mirror=mirror(site, cell))
-            text = make(cell, state=now, ask=ask, extra=extra_indexes(site))
+            read = partial(read_sources, addresses=dict(site.uv).values(), **uv)
+            text = make(cell, state=now, ask=ask, read=read, extra=extra_indexes(site))
             found = lockfile.parse(text, cell.id)
             path = replace_file(project.lock_path(cell), text.encode())
             _refuse_unresolved(project, cell, found)
@@ -104,17 +118,24 @@ def extra_indexes(site: Site) -> tuple[str, ...]:
     return tuple(dict(site.uv).get("UV_INDEX", "").split())
 
 
+Ask = Callable[..., Completed]
+"""Of the index, about a row and requirement lines: as ``compile_pins`` does."""
+Read = Callable[[Cell], tuple[Source, ...] | str]
+"""Of what a row compiles: as ``read_sources`` does."""
+
+
 def make(
     cell: Cell,
     *,
     state: Callable[[Cell], Base],
-    ask: Callable[[Cell, tuple[str, ...]], Completed],
+    ask: Ask,
+    read: Read = lambda cell: (),
     extra: tuple[str, ...] = (),
 ) -> str:
     """Return the text of the lock. What uv refuses becomes part of it.
 
-    ``state`` asks the mirror for the distribution's state, ``ask`` the index: as ``compile_pins`` does.
-    ``extra`` are the addresses of the site's extra indexes.
+    ``state`` asks the mirror for the distribution's state, ``ask`` the index. ``read`` fetches what the row
+    compiles from source, and reads what that needs. ``extra`` are the addresses of the site's extra indexes.
     """
     base = state(cell)
     asked = [ask(cell, wanted) if wanted else None for wanted in (requirements(cell), toolchain(cell))]
@@ -122,15 +143,30 @@ def make(
         if answer and not answer.ok:
             return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
     alone, compiles = (one.stdout if one else "" for one in asked)
-    if not cell.pip:
-        found = Found(pins=without_remarks(alone), toolchain=without_remarks(compiles))
-        return write_found(cell.id, request(cell), base, found)
-    both = ask(cell, with_additions(cell))
+    if not cell.pip and not compiled(cell):
+        plain = Found(pins=without_remarks(alone), toolchain=without_remarks(compiles))
+        return write_found(cell.id, request(cell), base, plain)
+    answers = _with_additions(cell, ask, read)
+    if isinstance(answers, str):
+        return write(cell.id, request(cell), base, refused=answers)
+    given, sources = answers
+    given = replace(given, alone=alone, toolchain=without_remarks(compiles), extra=extra)
+    return write_found(cell.id, request(cell), base, apart(given, sources))
+
+
+def _with_additions(cell: Cell, ask: Ask, read: Read) -> tuple[Answers, tuple[Source, ...]] | str:
+    """Return uv's answers about a row with additions, and its sources; why there are none, as text."""
+    sources = read(cell) if compiled(cell) else ()
+    if isinstance(sources, str):
+        return sources
+    both = ask(cell, with_additions(cell, sources))
     if not both.ok:
-        return write(cell.id, request(cell), base, refused=refusal(both.stderr, cell))
+        return refusal(both.stderr, cell)
+    building = ask(cell, with_builders(both.stdout, sources)) if sources else None
+    if building and not building.ok:
+        return no_builder(building.stderr, sources)
     together = of_folder(both.stdout, cell.wheels) if cell.wheels else both.stdout
-    found = apart(alone, together, without_remarks(compiles), extra)
-    return write_found(cell.id, request(cell), base, found)
+    return Answers(both=together, building=building.stdout if building else ""), sources
 
 
 def state(cell: Cell, mirror: Mirror | None) -> Base:
@@ -148,7 +184,8 @@ def compile_pins(
     options: tuple[str | Path, ...] = ("--no-config",),
 ) -> Completed:
     """uv's answer, or its refusal. SiteError when the index did not answer."""
-    own = wanted == with_additions(cell)
+    own = wanted not in (requirements(cell), toolchain(cell))
+    annotate = ["--emit-index-annotation" if cell.pip or compiled(cell) else "--no-annotate"]
     with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
         files = [
             *_file(folder, "overrides", overrides(cell)),
@@ -159,8 +196,7 @@ def compile_pins(
             [
                 uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
                 "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
-                "--no-header", "--no-emit-index-url",
-                "--emit-index-annotation" if cell.pip else "--no-annotate",
+                "--no-header", "--no-emit-index-url", *annotate,
                 # else uv fetches a Python of the row's version, which nothing here would run
                 "--no-python-downloads", "--python", sys.executable,
                 *options,

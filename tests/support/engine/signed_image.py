@@ -46,7 +46,8 @@ def facts_of(row: Planned) -> dict[str, Any]:
     """Those of an image that is this row, with every package of its lock."""
     facts = image_facts.docker_facts(row.stack)
     locked = {package.name: package.version for package in row.stack.lock.packages}
-    added = {package.name for package in image_facts.stack().lock.added}
+    sample = image_facts.stack().lock
+    added = {package.name for package in (*sample.added, *sample.compiled)}
     had = facts["system"]["python_packages"].items()
     facts["system"]["python_packages"] = {name: text for name, text in had if name not in added} | locked
     return facts

@@ -9,8 +9,9 @@ from typing import Any
 from attack_facts import attack
 
 from stackwright.core.checks.judge import verify
+from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
-from stackwright.core.model.row import Added, Base, Flavour, Lock, Mpi, Package, ProviderName, Stack
+from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack
 from stackwright.core.render import configuration, dockerfile
 from stackwright.core.render.dockerfile import declared
 
@@ -21,6 +22,7 @@ CUDNN = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"
 EXTENSION = f"{SITE}/horovod/torch/mpi_lib_v2.cpython-313-x86_64-linux-gnu.so"
 PACKAGES = {
     "torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0", "einops": "0.8.2",
+    "native": "1.0",
 }  # fmt: skip
 
 
@@ -32,6 +34,7 @@ def stack() -> Stack:
     base = Base(os="debian-13", suite="trixie", release="13.7", date="", digest="", packages=system)
     locked = tuple(Package(name=name, version=version) for name, version in PACKAGES.items())
     added = tuple(one for one in locked if one.name == "einops")
+    compiled = tuple(one for one in locked if one.name == "native")
     return Stack(
         id="cuda12-torch",
         provider=ProviderName.DEBIAN,
@@ -52,9 +55,16 @@ def stack() -> Stack:
         test_on_gpu=False,
         patches=("cxx17.patch",),
         lock=Lock(
-            row="cuda12-torch", request="", base=base, packages=locked, added=added, text="", sha256="0" * 64
+            row="cuda12-torch", request="", base=base, packages=locked, added=added, text="", sha256="0" * 64,
+            compiled=compiled, sources=(("native", "c0" * 32),), needs=(("native", ("torch",)),),
         ),
         pip=tuple(Added(name=one.name, version=one.version) for one in added),
+        compiled=(
+            Compiled(
+                name="native", version="1.0", sha256="c0" * 32, environment=(("FORCE_CUDA", "1"),),
+                needs=("torch", "typing-extensions"),
+            ),
+        ),
         apt=(Package(name="git", version="1:2.47.3-0+deb13u1"),),
     )  # fmt: skip
 
@@ -139,7 +149,13 @@ def fabric() -> dict[str, Any]:
 def additions() -> dict[str, Any]:
     module: dict[str, Any] = {"error": None, "file": f"{SITE}/einops/__init__.py", "replaces": []}
     return {
-        "distributions": {"einops": {"error": None, "version": "0.8.2", "modules": {"einops": module}}},
+        "distributions": {
+            "einops": {"error": None, "version": "0.8.2", "modules": {"einops": module}},
+            "native": {
+                "error": None, "version": "1.0",
+                "modules": {"native": {"error": None, "file": f"{SITE}/native/__init__.py", "replaces": []}},
+            },
+        },
         "libraries": {}, "replaced": {}, "hidden": {}, "startup": {},
         "check": {"code": 0, "lines": ["No broken requirements found."], "said": ""},
     }  # fmt: skip
@@ -162,6 +178,21 @@ def torch_distributed() -> dict[str, Any]:
         "nccl_without_gpu": "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
         "version": "2.6.0+cu124", "libraries": libraries(),
     }  # fmt: skip
+
+
+def compiled(row: Stack) -> dict[str, Any]:
+    library = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}[row.mpi.flavour]
+    note = {
+        "source": {"file": "native-1.0.tar.gz", "sha256": "c0" * 32}, "gcc": "13.3.0", "nvcc": "12.4",
+        "cuda_sources": 3, "cuda_arches": ["7.0", "8.0", "9.0"], "mpi": row.mpi.version, "python": "3.13.5",
+        "environment": {"FORCE_CUDA": "1"}, "cpu_flags": ["-mavx2"],
+        "packages": {"torch": "2.6.0", "typing-extensions": "4.16.0", "nvidia-nccl-cu12": "2.21.5"},
+    }  # fmt: skip
+    extension = {
+        "gcc": ["13.3.0"], "gpu_code": True, "kernels": {"sm": ["7.0", "8.0", "9.0"], "ptx": []},
+        "needed": [library], "mpi": [f"/usr/lib/x86_64-linux-gnu/{library}"], "error": None,
+    }  # fmt: skip
+    return {"native": {"note": note, "extensions": {f"{SITE}/native/_C.so": extension}, "error": None}}
 
 
 def built() -> dict[str, Any]:
@@ -241,8 +272,9 @@ def docker_facts(row: Stack) -> dict[str, Any]:
     ]
     return {
         "files": files(), "ledger": ledger(), "system": system(row), "link": link(), "compile": COMPILED,
-        "fabric": fabric(), "additions": additions(), "built": built(), "attack": attack(),
-        "collective": collective(), "together": together(), "gpu": gpu(), "image": {"Config": image},
+        "fabric": fabric(), "additions": additions(), "compiled": compiled(row), "built": built(),
+        "attack": attack(), "collective": collective(), "together": together(), "gpu": gpu(),
+        "image": {"Config": image},
         "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},
         "layers": {"searched": ["mirror"], "layers": 3, "left": []},
     }  # fmt: skip

@@ -15,7 +15,7 @@ CLEAN = "No broken requirements found."
 
 def imports(stack: Stack, facts: Facts) -> Finding:
     problems, seen = [], []
-    for one in stack.pip:
+    for one in stack.added:
         error = take(facts, "additions", "distributions", one.name, "error")
         if error:
             problems.append(f"{one.name}: {error}")
@@ -36,7 +36,7 @@ def origin(stack: Stack, facts: Facts) -> Finding:
     folder = f"{VENV}/lib/python{minor}/site-packages/"
     problems = [
         f"{module} of {one.name} is imported from {found['file']}"
-        for one in stack.pip
+        for one in stack.added
         for module, found in dict(take(facts, "additions", "distributions", one.name, "modules")).items()
         if not str(found["file"]).startswith(folder)
     ]
@@ -58,7 +58,8 @@ def resolved(stack: Stack, facts: Facts) -> Finding:
     found = take(facts, "additions", "libraries")
     missing = {path: [name for name in names if name not in OF_DRIVER] for path, names in found.items()}
     said = take(facts, "additions", "distributions")
-    lost = {one.name: error for one in stack.lock.added if (error := said.get(one.name, {}).get("error"))}
+    along = (*stack.lock.added, *stack.lock.compiled)
+    lost = {one.name: error for one in along if (error := said.get(one.name, {}).get("error"))}
     problems = [f"{name}: {error}" for name, error in lost.items()]
     problems += [f"{path} needs {listed(names)}" for path, names in sorted(missing.items()) if names]
     return finding(problems, f"{len(found)} shared objects and programs")
@@ -80,7 +81,7 @@ def hides(stack: Stack, facts: Facts) -> Finding:
     ]
     problems += [
         f"importing {module} of {one.name} replaces {listed(imported['replaces'])}"
-        for one in stack.pip
+        for one in stack.added
         for module, imported in dict(
             take(facts, "additions", "distributions").get(one.name, {}).get("modules", {})
         ).items()
@@ -105,7 +106,7 @@ def installed(stack: Stack, facts: Facts) -> Finding:
 
 
 def _adds(stack: Stack) -> bool:
-    return bool(stack.pip)
+    return bool(stack.added)
 
 
 L = Tier.LINK

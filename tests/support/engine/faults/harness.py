@@ -20,9 +20,9 @@ from patching import apply, hunks
 
 from faults.variants import Variant
 from stackwright.core.facts.patches import load_series
+from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import (
-    Added,
     Base,
     Flavour,
     Lock,
@@ -63,9 +63,12 @@ PYTHON_PACKAGES = {
     "nvidia-nccl-cu12": ("2.21.5", ("nvidia/nccl/lib/libnccl.so.2",)),
     "torch": ("2.6.0", ("torch/__init__.py",)),
     "addition": ("1.0", ("addition/__init__.py", "addition/native.so")),
+    "native": ("1.0", ("native/__init__.py", "native/_C.so", "native-1.0.dist-info/stackwright.json")),
 }
 ADDED = ("addition",)
 """What the row adds by pip."""
+COMPILED, SOURCE = ("native",), "c0" * 32
+"""What it compiles from source, and the hash of that."""
 HOROVOD = ("0.28.1", ("horovod/__init__.py",))
 NEEDED = ("psutil", "cloudpickle", "yaml")
 """By Horovod's servers, which are real here. psutil's library is for every Python; yaml needs none."""
@@ -74,6 +77,8 @@ NOT_RUN = {
     Tier.GPU: "the image has stand-ins for the frameworks",
 }
 SITE = Site(mirror="http://mirror.planted.example/debian", ca=None, pip=(), proxies=())
+PROBED_ANEW = (("additions", "added."), ("compiled", "compiled."))
+"""Probes that are run where a fault is theirs, by the heads of their checks."""
 AT_ONCE = 4
 BAKED_AT_ONCE = 24
 
@@ -111,7 +116,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
     kept = tuple(Package(name=name, version=installed[name]) for name in (gcc, "libc6", python))
     state = Base(os="debian-13", suite=SUITE, release=release, date="", digest="", packages=kept)
     locked = tuple(Package(name=name, version=version) for name, (version, _) in PYTHON_PACKAGES.items())
-    added = tuple(one for one in locked if one.name in ADDED)
+    added, compiled = (tuple(one for one in locked if one.name in names) for names in (ADDED, COMPILED))
     return Stack(
         id="faults",
         provider=ProviderName.DEBIAN,
@@ -132,14 +137,20 @@ def stack_of(docker: Docker, base: str) -> Stack:
         test_on_gpu=False,
         patches=("cxx17.patch",),
         lock=Lock(
-            row="faults", request="", base=state, packages=locked, added=added, text="", sha256="0" * 64
+            row="faults", request="", base=state, packages=locked, added=added, text="", sha256="0" * 64,
+            compiled=compiled, sources=tuple((one.name, SOURCE) for one in compiled),
         ),
         pip=tuple(Added(name=one.name, version=one.version) for one in added),
+        compiled=tuple(map(of_source, compiled)),
         apt=(Package(name="openssl", version=installed["openssl"]),),
         env=(Variable(name="OURS", value="a b"),),
         ports=("8888/tcp",),
         entrypoint=("/opt/ours/start",),
     )  # fmt: skip
+
+
+def of_source(package: Package) -> Compiled:
+    return Compiled(name=package.name, version=package.version, sha256=SOURCE, needs=("torch",))
 
 
 def write_servers(folder: Path, runner: Runner) -> None:
@@ -172,10 +183,22 @@ def write_context(folder: Path, stack: Stack) -> None:
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    note = folder / "tree" / "native-1.0.dist-info" / "stackwright.json"
+    note.write_text(json.dumps(compiled_note(stack)))
     (folder / "row.json").write_text(json.dumps(declared(stack)))
     flags = list(AMD64.cpu_flags)
     noted = {"nvcc": stack.cuda, "gcc": stack.gcc, "patches": list(stack.patches), "cpu_flags": flags}
     (folder / "tree" / "horovod" / "build_info.json").write_text(json.dumps(noted))
+
+
+def compiled_note(stack: Stack) -> dict[str, object]:
+    """Return what scripts/build-distribution.sh writes into a wheel."""
+    return {
+        "source": {"file": "native-1.0.tar.gz", "sha256": SOURCE}, "gcc": stack.gcc, "nvcc": stack.cuda,
+        "cuda_sources": 1, "mpi": stack.mpi.version, "python": stack.python, "environment": {},
+        "cpu_flags": list(AMD64.cpu_flags),
+        "packages": {package.name: package.version for package in stack.lock.packages},
+    }  # fmt: skip
 
 
 def labels(stack: Stack) -> dict[str, str]:
@@ -268,8 +291,11 @@ def _asks_for(word: str, facts: Path) -> bool:
 def probe_all(
     docker: Docker, runner: Runner, stack: Stack, variants: Sequence[Variant], folder: Path
 ) -> Mapping[str, Verdict]:
+    def of(variant: Variant, head: str) -> bool:
+        return any(one.startswith(head) for one in variant.red)
+
     def probed(variant: Variant) -> Verdict:
-        asked = {"attack": variant.servers, "additions": any(one.startswith("added.") for one in variant.red)}
+        asked = {"attack": variant.servers, **{name: of(variant, head) for name, head in PROBED_ANEW}}
         same = [folder / "good" / f"{name}.json" for name, anew in asked.items() if not anew]
         return probe(docker, runner, stack, reference(variant.name), folder / variant.name, same)
 

@@ -73,6 +73,17 @@ def servers(name: str, command: str, red: frozenset[str], says: str) -> Fault:
     return Fault(name=name, instructions=lines, red=red, says=(says,), servers=True)
 
 
+def compiled(name: str, change: str, red: str, says: str) -> Fault:
+    """The extension that the row compiles, made in another way."""
+    return run(name, f"{change} {FAKE} compiled", red, says)
+
+
+def noted(name: str, old: str, new: str, red: str, says: str) -> Fault:
+    """Another note in the wheel of what the row compiles."""
+    note = f"{SITE}/native-1.0.dist-info/stackwright.json"
+    return run(name, f"sed -i 's/{old}/{new}/' {note} && {RECORDED}", red, says)
+
+
 ATTACKS = frozenset(rule.id for rule in attack.RULES)
 
 FAULTS = (
@@ -259,6 +270,19 @@ FAULTS = (
         f"echo addition.pth,, >> {SITE}/addition-1.0.dist-info/RECORD",
         "added.startup", "addition.pth of addition is run by every Python"),
     run("no-pip", f"rm -r {SITE}/pip", "added.together", "pip check gave no answer"),
+    noted("compiled-from-another-source", "c0c0c0", "d0d0d0", "compiled.source", "was compiled from d0d0d0"),
+    noted("compiled-against-another-torch", '"torch": "2.6.0"', '"torch": "2.7.0"', "compiled.against",
+          "against torch 2.7.0, the image has 2.6.0"),
+    noted("compiled-for-the-builder", "-mavx2", "-march=native", "compiled.cpu-flags",
+          "native was compiled with -march=native"),
+    run("compiled-by-no-gcc", f"objcopy --remove-section .comment {SITE}/native/_C.so && {RECORDED}",
+        "compiled.compiler", "native/_C.so was compiled by gcc of no name"),
+    compiled("compiled-for-one-gpu", "ARCHES=70", "compiled.gpu-code", "has no code for 8.0, 9.0"),
+    compiled("compiled-for-another-release", "LACKS=1", "compiled.loads",
+             "undefined symbol: of_another_release"),
+    compiled("compiled-with-another-mpi", library("/opt/mpi/lib", "libmpi.so.40", "mpi.c") +
+             " && MPI_LIBRARY='/opt/mpi/lib/libmpi.so.40 -Wl,-rpath,/opt/mpi/lib'", "compiled.mpi",
+             "loads /opt/mpi/lib/libmpi.so.40, which is not mpirun's"),
     run("addition-unresolved", library("/tmp", "libplanted.so.1", "mpi.c") + " && gcc -shared -o "
         f"{SITE}/addition/native.so -Wl,--no-as-needed /tmp/libplanted.so.1 && rm /tmp/libplanted.so.1",
         "added.libraries", "addition/native.so needs libplanted.so.1"),

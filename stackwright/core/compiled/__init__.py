@@ -1,0 +1,1 @@
+"""Distributions that are compiled from source against a row's own packages."""

@@ -1,0 +1,31 @@
+"""With what a distribution is compiled: its variables, and those packages of the lock that it requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stackwright.core.components.shared import sources
+from stackwright.core.config.additions import name
+from stackwright.core.model.added.distributions import Addition
+from stackwright.core.model.row import Lock
+
+
+def environment(which: str, wanted: Iterable[Addition]) -> tuple[tuple[str, str], ...]:
+    """Return the variables that its build reads: those that are known, and those of the row."""
+    found = dict(sources.of(which).environment)
+    for one in wanted:
+        found |= dict(one.environment) if name(one) == which else {}
+    return tuple(sorted(found.items()))
+
+
+def build_needs(which: str, lock: Lock) -> tuple[str, ...]:
+    """Return the packages of the lock that it names, to be compiled or to run, and what those require.
+
+    What nothing of it names is not there while it is compiled: another package of the row compiles nothing
+    anew.
+    """
+    present = {package.name for package in (*lock.packages, *lock.builders)}
+    found = set(dict(lock.needs).get(which, ()))
+    while more := {one for one, askers in lock.asked_by if found & set(askers)} - found:
+        found |= more
+    return tuple(sorted((found & present) - {package.name for package in lock.compiled}))

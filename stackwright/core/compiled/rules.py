@@ -1,0 +1,92 @@
+"""Rules on what a row compiles from source."""
+
+from __future__ import annotations
+
+from stackwright.core.components.shared import sources
+from stackwright.core.components.table import compiled
+from stackwright.core.config.additions import accepts, name
+from stackwright.core.facts.provenance import read
+from stackwright.core.model.row import Cell, Lock
+from stackwright.core.rules.rule import About, Answer, CellRule, Clash, LockRule, Ruling
+
+SCRIPT = read("scripts/build-distribution.sh", "2026-11-22")
+INDEX = read("the package index: metadata of sources", "2026-11-22")
+LOCKED = read("matrix.yaml and the lock", "2026-11-22")
+
+
+def _once(cell: Cell) -> Answer:
+    """Refuse what pip would install again over the wheel that was compiled."""
+    wheels = {name(one): one for one in cell.pip}
+    for one in cell.compile:
+        if other := wheels.get(name(one)):
+            return Clash(
+                values=(("compile", one.requirement), ("pip", other.requirement)),
+                reason=f"{name(one)} is compiled from source or a wheel of the index, and not both",
+            )
+    return Ruling.FITS if cell.compile else Ruling.SILENT
+
+
+def _known(cell: Cell) -> Answer:
+    for one in cell.compile:
+        found = sources.of(name(one))
+        if found.other:
+            return Clash(values=(("compile", one.requirement),), reason=found.other, fact=found.fact)
+    return Ruling.FITS if cell.compile else Ruling.SILENT
+
+
+def _variables(cell: Cell) -> Answer:
+    """Refuse what would make a wheel for another row than this one."""
+    for one in cell.compile:
+        for variable, value in one.environment:
+            if sources.SET_BY_US.fullmatch(variable):
+                return Clash(
+                    values=(("compile", one.requirement), (variable, value)),
+                    reason=f"{variable} follows from the row's own fields, and is set for every build",
+                )
+    return Ruling.FITS if cell.compile else Ruling.SILENT
+
+
+def _as_named(cell: Cell, lock: Lock) -> Clash | None:
+    locked = {package.name: package.version for package in lock.compiled}
+    for one in compiled(cell):
+        version = locked.get(name(one))
+        if version is None or not accepts(one, version):
+            values = (("compile", one.requirement), (name(one), version or "not locked"))
+            return Clash(values=values, reason="the lock has no such source")
+    return None
+
+
+RULES = (
+    CellRule(
+        name="compile-known",
+        about=About.STACK,
+        fields=("compile",),
+        says="the index has the project that people mean under the name of what is compiled",
+        fact=INDEX,
+        ask=_known,
+    ),
+    CellRule(
+        name="compile-once",
+        about=About.STACK,
+        fields=("compile", "pip"),
+        says="nothing is both compiled and added by pip",
+        fact=LOCKED,
+        ask=_once,
+    ),
+    CellRule(
+        name="compile-variables",
+        about=About.STACK,
+        fields=("compile",),
+        says="a build is given no variable that follows from the row (compilers, architectures, folders)",
+        fact=SCRIPT,
+        ask=_variables,
+    ),
+)
+LOCK_RULES = (
+    LockRule(
+        name="compile-named",
+        says="the lock has a source of each distribution that is compiled, in a version that the row allows",
+        fact=LOCKED,
+        ask=_as_named,
+    ),
+)

@@ -1,0 +1,1 @@
+"""How strings of a matrix are written."""

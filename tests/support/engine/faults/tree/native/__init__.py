@@ -1,0 +1,1 @@
+"""Stands for a distribution that was compiled from source for the row."""
