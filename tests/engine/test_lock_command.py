@@ -204,3 +204,64 @@ def test_hostile_additions_are_refused_by_name(
     code, out, _ = call(capsys, "--matrix", str(path), "plan")
     assert code == 5
     assert all(row in out for row in HOSTILE) and "pip-second" in out and "resolver" in out
+
+
+PROJECT = '[build-system]\nrequires = ["setuptools", "maker>=1"]\n'
+METADATA = "Metadata-Version: 2.2\nName: fast-op\nVersion: 1.5\nRequires-Dist: helper\nRequires-Dist: numpy\n"
+RUNS = "raise SystemExit(open('/tmp/fast-op-was-run', 'w'))\n"
+
+
+def test_what_is_compiled_is_locked_by_its_source_and_nothing_of_it_is_run(
+    upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upstream.source("fast-op", "1.5", {"PKG-INFO": METADATA, "pyproject.toml": PROJECT, "setup.py": RUNS})
+    upstream.package("fast-op", "2.0")
+    for name in ("helper", "maker", "of-maker"):
+        upstream.package(name, "1.0", ("of-maker",) if name == "maker" else ())
+    path = project(tmp_path, "[]\n    compile: [fast-op]")
+    code, _, err = call(capsys, "--matrix", str(path), "lock")
+    assert code == 0, err
+    found = lockfile.read(tmp_path / "locks" / "small-a.txt")
+    assert [f"{one.name} {one.version}" for one in found.compiled] == ["fast-op 1.5"], "2.0 has no source"
+    assert [one.name for one in found.added] == ["helper"]
+    assert [one.name for one in found.builders] == ["maker", "of-maker"]
+    assert not Path("/tmp/fast-op-was-run").exists()
+    (row,) = cells(Project(root=tmp_path, matrix=path, out=tmp_path / "out"))
+    night = Upstream(site=settings.site(Runner()), runner=Runner(), kept=tmp_path / "kept", digest=str)
+    assert fresh_locks(night, (row,))["small-a"] == found, "a night asks the same"
+
+
+COMPILED = {
+    "no-source": ("helper", "helper has no source on the index"),
+    "builder-moves-numpy": ("wants-numpy", "cannot be compiled with its packages, which needs numpy<2"),
+    "runs-with-a-second-nccl": ("wants-nccl", "a second nccl: wants-nccl → nvidia-nccl-cu13"),
+    "not-a-source": ("broken", "the source of broken 1.0 cannot be read"),
+    "not-what-was-named": ("changed", "is not the file that the index names: its sha256 differs"),
+}
+
+
+def test_what_cannot_be_compiled_is_refused_by_name(
+    upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("helper", "nvidia-nccl-cu13"):
+        upstream.package(name, "2.29.7")
+    upstream.package("numpy", "1.26.4")
+    none = '[build-system]\nrequires = ["setuptools"]\n'
+    legacy = '[build-system]\nrequires = ["numpy<2"]\n'
+    upstream.source("wants-numpy", "1.0", {"PKG-INFO": "", "pyproject.toml": legacy})
+    upstream.source(
+        "wants-nccl", "1.0", {"PKG-INFO": "Requires-Dist: nvidia-nccl-cu13\n", "pyproject.toml": none}
+    )
+    upstream.source("broken", "1.0", {"pyproject.toml": "[build-system"})
+    upstream.source("changed", "1.0", {"PKG-INFO": ""})
+    upstream.files["/files/changed-1.0.tar.gz"] += b"more"
+    small_project.write_matrix(tmp_path, {})
+    path = tmp_path / "matrix.yaml"
+    rows = "".join(f"  - id: {row}\n    compile: [{name}]\n" for row, (name, _) in COMPILED.items())
+    path.write_text(path.read_text() + rows)
+    code, _, err = call(capsys, "--matrix", str(path), "lock")
+    assert code
+    told = " ".join(err.split())
+    for row, (_, why) in COMPILED.items():
+        said = max(told.split(f" {row}: ")[1:], key=len).partition(": asking for ")[0]
+        assert why in said, (row, said)

@@ -258,7 +258,8 @@ def test_the_wheels_of_a_folder_are_in_the_context_and_in_both_worlds() -> None:
     lines = f"ours==1.0 \\\n    --hash=sha256:{digest} \\\n{HASH}\n"
     kept = of_folder(ALONE + lines, own)
     assert digest in kept and f"ours==1.0 \\\n    --hash=sha256:{digest} \\\n" in kept
-    lock = lockfile.parse(lockfile.write_found(row.id, request(row), LOCK.base, apart(ALONE, kept, "")), "x")
+    found = apart(Answers(alone=ALONE, both=kept))
+    lock = lockfile.parse(lockfile.write_found(row.id, request(row), LOCK.base, found), "x")
     assert lockfile.added_pins(lock) == f"ours==1.0 \\\n    --hash=sha256:{digest}\n"
     stack = resolved(row, lock)
     recipe = dockerfile.render(stack, SOURCES)

@@ -13,7 +13,7 @@ from rows import CELL, LOCK, SERIES, SOURCES, cell
 
 from stackwright.core.checks.probes import words
 from stackwright.core.compiled.build import key
-from stackwright.core.compiled.source import Source, read
+from stackwright.core.compiled.source import Source, read, with_needs
 from stackwright.core.config import additions
 from stackwright.core.config.change import settings
 from stackwright.core.config.expand import expand, select
@@ -45,12 +45,14 @@ def matrix(compile: Any) -> tuple[Cell, ...]:
 
 
 def test_an_entry_is_a_requirement_or_names_modules_and_variables() -> None:
-    (row,) = matrix(["Flash_Attn >= 2", {"name": "x", "import": "y", "env": {"B": "2", "A": "a;b"[:1]}}])
+    whole = {"name": "x", "import": "y", "env": {"B": "2", "A": "a"}, "needs": ["Ninja >= 1"]}
+    (row,) = matrix(["Flash_Attn >= 2", whole])
+    variables = (("A", "a"), ("B", "2"))
     assert row.compile == (
         Addition(requirement="flash-attn>=2"),
-        Addition(requirement="x", modules=("y",), environment=(("A", "a"), ("B", "2"))),
+        Addition(requirement="x", modules=("y",), environment=variables, needs=("ninja>=1",)),
     )
-    assert str(row.compile[1]) == "x:y[A=a][B=2]"
+    assert str(row.compile[1]) == "x:y[A=a][B=2]{ninja>=1}"
     assert select((row,), [], ["compile=x"]) == (row,)
 
 
@@ -67,6 +69,9 @@ def test_an_entry_is_a_requirement_or_names_modules_and_variables() -> None:
         ([{"name": "x", "env": {"A": "$(id)"}}], "is not a value for a variable"),
         ([{"name": "x", "env": {"A": 1}}], "must be a string, not the integer 1"),
         ([{"name": "x", "env": ["A"]}], "must be a mapping"),
+        ([{"name": "x", "needs": "ninja"}], "'compile.needs' must be a list"),
+        ([{"name": "x", "needs": ["$(id)"]}], "is not a value for 'compile.needs'"),
+        ([{"name": "x", "needs": ["-r x"]}], "an option"),
         ({"requirements": "r.txt"}, "must be a list"),
         (["x"] * 21, "more than 20"),
     ],
@@ -78,10 +83,10 @@ def test_what_is_no_source_is_one_error(written: Any, says: str) -> None:
 
 
 def test_it_can_be_set_and_a_command_line_says_it_again() -> None:
-    found = question(CELL, ["compile=einops>=0.8:einops+x[MAX=2][B=c]"]).cell
-    assert tuple(map(str, found.compile)) == ("einops>=0.8:einops+x[B=c][MAX=2]",)
+    found = question(CELL, ["compile=einops>=0.8:einops+x[MAX=2][B=c]{ninja}"]).cell
+    assert tuple(map(str, found.compile)) == ("einops>=0.8:einops+x[B=c][MAX=2]{ninja}",)
     assert question(CELL, list(settings(CELL, found))).cell.compile == found.compile
-    for text in ("x[a=1]", "x[A=$(id)]", "x;id"):
+    for text in ("x[a=1]", "x[A=$(id)]", "x;id", "x{$(id)}", "x{-r}"):
         with pytest.raises(UsageError, match="no requirement"):
             question(CELL, [f"compile={text}"])
 
@@ -153,7 +158,7 @@ def test_a_hostile_source_is_refused(content: bytes) -> None:
 
 
 def compiling(*requirements: str, **env: str) -> Cell:
-    given = [(one, (), tuple(env.items())) for one in requirements]
+    given = [(one, (), tuple(env.items()), ()) for one in requirements]
     return cell(compile=additions.together(given))
 
 
@@ -199,6 +204,12 @@ def test_what_both_asks_for_is_compiled_and_no_wheel() -> None:
     """Another addition may require it, so that uv finds a wheel as well."""
     lock = locked(ROW_COMPILING, both=ALONE + EINOPS + pin("fast-op", "1.2", "other"))
     assert [one.name for one in lock.added] == ["einops"]
+
+
+def test_a_row_says_what_a_source_does_not() -> None:
+    wanted = additions.together([("fast-op", (), (), ("ninja", "cython>=3"))])
+    assert with_needs(SOURCE, wanted).needs == ("cython>=3", "ninja")
+    assert request(cell(compile=wanted)) != request(compiling("fast-op"))
 
 
 def test_the_questions_to_the_index() -> None:

@@ -11,7 +11,7 @@ import re
 import tarfile
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email import message_from_string
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 from stackwright.core.components.shared import sources
 from stackwright.core.config import additions
 from stackwright.core.errors import LockError
+from stackwright.core.model.added.distributions import Addition
 
 LEGACY = ("setuptools>=40.8.0",)
 """What a project without [build-system] is compiled with (PEP 518)."""
@@ -113,6 +114,12 @@ def _lines(written: Iterable[str]) -> Iterator[str]:
         if line is None:
             raise ValueError(f"it needs {str(text)[:80]!r}, which no lock can hold")
         yield line
+
+
+def with_needs(source: Source, wanted: Iterable[Addition]) -> Source:
+    """Return the source with what a row says that its compiling needs."""
+    more = (line for one in wanted if additions.name(one) == source.name for line in one.needs)
+    return replace(source, needs=tuple(dict.fromkeys((*source.needs, *more))))
 
 
 def names(lines: Iterable[str]) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ SETTING = "[A-Za-z0-9_.,:+-]{1,100}"
 MOST, MOST_COMPILED = 200, 20
 """Requirements of a row, and those that are compiled."""
 
-Item = tuple[str, tuple[str, ...]] | tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
-"""A requirement, modules, and variables."""
+Item = tuple[Any, ...]
+"""A requirement and modules; of a source, variables of its build and what that needs as well."""
 
 
 def normal(text: str) -> str | None:
@@ -72,25 +72,28 @@ def conditional(addition: Addition) -> bool:
 
 
 def together(items: Iterable[Item], extra: Collection[str] = ()) -> tuple[Addition, ...]:
-    """Return one addition for each requirement; a second entry of the same adds its modules and variables.
+    """Return one addition for each requirement; a second entry of the same adds what else it says.
 
     ``extra`` are those of the requirements that only an extra index may answer.
     """
-    found: dict[str, tuple[dict[str, None], dict[str, str]]] = {}
+    found: dict[str, tuple[dict[str, None], dict[str, str], dict[str, None]]] = {}
     for text, modules, *more in items:
         written = normal(text)
-        if written is None:
+        variables, needs = more or ((), ())
+        required = [line for need in needs if (line := normal(need)) is not None]
+        if written is None or len(required) < len(needs):
             raise ValueError(text)
-        known, variables = found.setdefault(written, ({}, {}))
-        known.update(dict.fromkeys(modules))
-        variables.update(dict(*more))
+        parts = found.setdefault(written, ({}, {}, {}))
+        parts[0].update(dict.fromkeys(modules))
+        parts[1].update(variables)
+        parts[2].update(dict.fromkeys(required))
     of_extra = set(map(normal, extra))
     return tuple(
         Addition(
             requirement=one, modules=tuple(modules), environment=tuple(sorted(variables.items())),
-            extra=one in of_extra,
+            needs=tuple(needs), extra=one in of_extra,
         )
-        for one, (modules, variables) in found.items()
+        for one, (modules, variables, needs) in found.items()
     )  # fmt: skip
 
 

@@ -235,7 +235,7 @@ def _source(checked: Any) -> additions.Item:
     if not isinstance(checked, dict):
         return checked, ()
     modules = (checked["import"],) if "import" in checked else ()
-    return checked["name"], modules, tuple(checked.get("env", {}).items())
+    return checked["name"], modules, tuple(checked.get("env", {}).items()), tuple(checked.get("needs", ()))
 
 
 def _not_a_requirement(name: str, number: int, line: str) -> MatrixError:

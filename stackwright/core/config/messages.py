@@ -21,7 +21,7 @@ CLOSED = {
     "mpi": tuple(get_type_hints(schema.MpiFields)),
     "publish": tuple(get_type_hints(schema.PublishFields)),
     "pip": ("name", *schema.OF_PIP.keys() - {"pip"}, "index"),
-    "compile": ("name", "import", "env"),
+    "compile": ("name", "import", "env", "needs"),
     "files": ("from", "to"),
 }
 """Mappings with keys of their own."""
@@ -71,6 +71,7 @@ HOW = {
     "compile": "[flash-attn]",
     "compile.env": '{FORCE_CUDA: "1"}',
     "compile.name": "flash-attn",
+    "compile.needs": "[packaging]",
     "publish": '{moving: ["{row}"]}',
     "require": "[static, link, built, collective]",
     "tags": '["{row}-{date}"]',
@@ -90,12 +91,12 @@ EXPECTED = {
 MOST = {
     "select": schema.MAX_PATTERNS,
     "pip": additions.MOST,
-    "compile": additions.MOST_COMPILED,
+    **dict.fromkeys(("compile", "compile.needs"), additions.MOST_COMPILED),
     **dict.fromkeys((*schema.OF_ROWS_IMAGE, "pip.extras"), own.MOST),
 }
 HOW_MANY = {
     "select": "one glob takes many rows: '*cuda12*'",
-    "compile": "let pip take the wheels that an index has",
+    **dict.fromkeys(("compile", "compile.needs"), "let pip take the wheels that an index has"),
     **dict.fromkeys(("pip", "apt", "pip.extras"), "name what brings the others along"),
     **dict.fromkeys(("env", "files", "ports", "entrypoint"), "put them into a script that is copied in"),
 }

@@ -89,6 +89,7 @@ VARIABLE = Notation(own.VARIABLE, "HF_HOME")
 OF_COMPILE = {
     "name": Notation(additions.REQUIREMENT, "flash-attn>=2.8", pep508=True),
     "import": OF_PIP["import"],
+    "needs": Notation(additions.REQUIREMENT, "packaging", pep508=True),
     "variable": Notation(additions.VARIABLE, "FORCE_CUDA"),
     "env": Notation(additions.SETTING, "1"),
 }
@@ -181,8 +182,9 @@ NamedSource: Any = _mapping(
         "name": Required[Annotated[str, OF_COMPILE["name"]]],
         "import": Annotated[str, OF_COMPILE["import"]],
         "env": dict[Annotated[str, OF_COMPILE["variable"]], Annotated[str, OF_COMPILE["env"]]],
+        "needs": Annotated[tuple[Annotated[str, OF_COMPILE["needs"]], ...], MaxLen(additions.MOST_COMPILED)],
     },
-    "A distribution that is compiled, with variables that its build reads.",
+    "A distribution that is compiled, with variables of its build, and what it needs and does not name.",
 )
 
 KINDS = ("[list]", "[file]", "[project]", "[text]", "[item]", "[key]")

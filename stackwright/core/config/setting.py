@@ -102,26 +102,30 @@ def _value(name: str, text: str, os: str) -> Any:
 
 
 ASKED = re.compile(rf"\[({additions.VARIABLE})=({additions.SETTING})\]", re.ASCII)
-"""A variable of a build, behind its requirement."""
+NEEDED = re.compile(r"\{([^{}]+)\}", re.ASCII)
+"""Behind the requirement of a source: a variable of its build, and what that needs."""
 
 
 def _requirements(field: str, text: str) -> Any:
     """Read NAME, or NAME:MODULE+MODULE, with spaces between them. Of pip, @extra may follow; of compile,
-    [VARIABLE=VALUE]."""
-    written = text.split()
-    variables = [tuple(ASKED.findall(word)) if field == "compile" else () for word in written]
-    plain = [ASKED.sub("", word) if field == "compile" else word.removesuffix(EXTRA) for word in written]
-    words = [(head, tuple(modules.split("+")) if colon else ()) for head, colon, modules in
-             (word.partition(":") for word in plain)]  # fmt: skip
+    [VARIABLE=VALUE] and {NEED}."""
+    of_source = (ASKED, NEEDED) if field == "compile" else ()
+    words = []
+    for word in text.split():
+        plain = word.removesuffix(EXTRA)
+        for pattern in of_source:
+            plain = pattern.sub("", plain)
+        variables, needs = [tuple(pattern.findall(word)) for pattern in of_source] or ((), ())
+        head, colon, modules = plain.partition(":")
+        words.append((head, tuple(modules.split("+")) if colon else (), variables, needs))
     requirement, module = OF_PIP["pip"], OF_PIP["import"]
-    for head, modules in words:
-        if not requirement.accepts(head) or not all(map(module.accepts, modules)):
-            like = {"pip": '"einops pyyaml>=6:yaml"', "compile": '"flash-attn[MAX_JOBS=2] h5py:h5py"'}
+    for head, named, _, needed in words:
+        if not all(map(requirement.accepts, (head, *needed))) or not all(map(module.accepts, named)):
+            like = {"pip": '"einops pyyaml>=6:yaml"', "compile": '"flash-attn[MAX_JOBS=2] x{ninja}:y"'}
             hint = f"write it as in --set {field}={like[field]}"
             raise UsageError(f"--set {field}: {head!r} is no requirement", hint=hint)
-    extra = [head for (head, _), word in zip(words, written, strict=True) if word.endswith(EXTRA)]
-    items = ((head, modules, found) for (head, modules), found in zip(words, variables, strict=True))
-    return additions.together(items, extra)
+    extra = [found[0] for found, word in zip(words, text.split(), strict=True) if word.endswith(EXTRA)]
+    return additions.together(words, extra)
 
 
 def _listed(name: str) -> Callable[[str], Any]:

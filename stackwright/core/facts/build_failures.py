@@ -147,7 +147,7 @@ CAUSES = (
         name="build-requirement",
         pattern=r"ModuleNotFoundError: No module named|pip's --no-build-isolation|BackendUnavailable",
         cause="a source is compiled with a package that it does not name",
-        change="compile another release, or take its wheel by `pip`",
+        change="name that package in `needs` of its entry in `compile`, and lock again",
         source="Python's message in a build without isolation",
     ),
     Cause(

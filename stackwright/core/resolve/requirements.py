@@ -124,7 +124,7 @@ def request(cell: Cell) -> str:
         *requirements(cell), *overrides(cell), *constraints(cell), *toolchain(cell), cell.python,
         platform(cell.os), *distribution_packages(cell), *with_additions(cell),
         *((str(cell.wheels),) if cell.wheels else ()),
-        *(f"compile {one.requirement}" for one in compiled(cell)),
+        *(" ".join(("compile", one.requirement, *one.needs)) for one in compiled(cell)),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from stackwright.core.compiled.source import Source, read
+from stackwright.core.compiled.source import Source, read, with_needs
 from stackwright.core.components.table import compiled
 from stackwright.core.errors import LockError, SiteError
 from stackwright.core.model.row import Cell
@@ -57,7 +57,8 @@ def read_sources(
         details = tuple(line.strip() for line in more)
         raise SiteError(f"uv could not ask the package index: {first}", place=cell.id, details=details)
     logins = _logins(addresses)
-    return tuple(_fetched(*_entry(package), logins) for package in _packages(answer.stdout))
+    found = (_fetched(*_entry(package), logins) for package in _packages(answer.stdout))
+    return tuple(with_needs(source, compiled(cell)) for source in found)
 
 
 def _packages(pylock: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import lzma
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -119,6 +120,20 @@ class UpstreamServer:
         page = self.files.get(f"/simple/{name}/", b"<!DOCTYPE html>\n").decode()
         digest = hashlib.sha256(content).hexdigest()
         page += f'<a href="/files/{file}#sha256={digest}">{file}</a><br>\n'
+        self.files[f"/simple/{name}/"] = page.encode()
+
+    def source(self, name: str, version: str, files: dict[str, str]) -> None:
+        """A source of a package, with these files in its one folder."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+            for path, text in files.items():
+                member = tarfile.TarInfo(f"{name}-{version}/{path}")
+                member.size = len(text.encode())
+                tar.addfile(member, io.BytesIO(text.encode()))
+        file, content = f"{name.replace('-', '_')}-{version}.tar.gz", packed.getvalue()
+        self.files[f"/files/{file}"] = content
+        page = self.files.get(f"/simple/{name}/", b"<!DOCTYPE html>\n").decode()
+        page += f'<a href="/files/{file}#sha256={hashlib.sha256(content).hexdigest()}">{file}</a><br>\n'
         self.files[f"/simple/{name}/"] = page.encode()
 
     def suite(self, name: str, versions: dict[str, str], date: str) -> None:

@@ -14,17 +14,19 @@ class Addition:
 
     ``modules`` are imported to prove it; empty: those that the distribution itself names. ``extra``: it is of
     one of the site's extra indexes, and of no other. ``environment`` are variables that one which is compiled
-    from source reads while it is.
+    from source reads while it is, and ``needs`` are requirements of its compiling that it does not name.
     """
 
     requirement: str
     modules: tuple[str, ...] = ()
     extra: bool = False
     environment: tuple[tuple[str, str], ...] = ()
+    needs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         asked = EXTRA if self.extra else ""
         asked += "".join(f"[{name}={value}]" for name, value in self.environment)
+        asked += "".join(f"{{{need}}}" for need in self.needs)
         return self.requirement + (f":{'+'.join(self.modules)}" if self.modules else "") + asked
 
 
