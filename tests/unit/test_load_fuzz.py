@@ -271,10 +271,10 @@ def test_the_places_are_right_but_for_the_value() -> None:
     right: dict[str, Any] = {
         **BASE, "cuda": "12.4", "cudnn": "9.1", "nccl": "2.21.5", "gcc": "13", "mxnet": "1.9.1",
         "keras": "3.0", "tensorflow": "2.20.0",
-        "compile": ["x"],
         "apt": ["git"], "env": {"A": "b"}, "files": [], "ports": ["8888"], "entrypoint": ["/opt/ours/start"],
-        "flavour": "devel", "test_on_gpu": True, "id": "two", "pip": ["einops"], "mpi.flavour": "mpich",
-        "wheels": None, "torch_distributed": True,
+        "flavour": "devel", "test_on_gpu": True, "torch_distributed": True, "mpi4py": "4.1.2",
+        "deepspeed": "0.19.8",
+        "wheels": None, "id": "two", "pip": ["einops"], "compile": ["x"], "mpi.flavour": "mpich",
         "mpi.version": "4.2", "gpu_arch.0": "9.0", "select.0": "o*", "exclude.torch": "2.6.0",
         "top.defaults": {}, "top.axes": {"torch": ["2.6.0"]}, "top.include": [{"id": "x", **BASE}],
         "top.exclude": [], "top.select": ["one"],

@@ -85,7 +85,7 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert names == {
         *LEAVES.values(),
-        "built-torch_distributed.json",
+        *(f"built-{name}.json" for name in docker_facts(ROW)["built"]),
         "together.json",
         *(f"collective-{run.replace('/', '-')}.json" for run in docker_facts(ROW)["collective"]),
         "image.json",
@@ -153,18 +153,21 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch", "fabric", "compile", "additions=einops,native",
-        "compiled=native", "built=torch", "attack", "built=torch_distributed",
-        "together=horovod.torch,torch.distributed",
+        "system", "link=torch,horovod.torch,mpi4py.MPI,deepspeed", "fabric", "compile",
+        "additions=einops,native", "compiled=native",
+        "built=torch", "attack", "built=torch_distributed", "built=mpi4py", "built=deepspeed",
+        "together=horovod.torch,torch.distributed,mpi4py.MPI,deepspeed",
         "collective=torch/mpi", "collective=torch/gloo",
         *(f"collective=torch_distributed/{launcher}" for launcher in ("torchrun", "mpi", "srun")),
+        "collective=mpi4py/mpi", "collective=deepspeed/mpi", "collective=deepspeed/torchrun",
         "gpu=torch/2", "gpu=torch_distributed/2",
     )  # fmt: skip
-    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=torch_distributed"
+    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=deepspeed"
 
 
 def test_every_extension_is_asked_on_its_own() -> None:
-    row = replace(ROW, frameworks=(("torch", "2.8.0"), ("tensorflow", "2.20.0"), ("keras", "3.11.3")))
+    frameworks = (("torch", "2.8.0"), ("tensorflow", "2.20.0"), ("keras", "3.11.3"))
+    row = replace(ROW, frameworks=frameworks, communication=ROW.communication[:1])
     asked = words(row, 0, {})
     assert "link=torch,tensorflow,keras,horovod.torch,horovod.tensorflow" in asked
     assert {"built=torch", "built=tensorflow", "collective=tensorflow/gloo"} <= set(asked)

@@ -38,7 +38,6 @@ CELL_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ),
     ("os", {"os": "ubuntu-22.04"}, "os debian-13 instead of ubuntu-22.04"),
     ("os", {"provider": "nvidia"}, "provider debian instead of nvidia"),
-    ("communication", {"horovod": None}, ""),
     ("frameworks", {"torch": None}, "torch 2.10.0 instead of none"),
     ("mxnet-cuda", {"mxnet": "1.9.1"}, "mxnet none instead of 1.9.1"),
     ("torch-python", {"torch": "2.0.1"}, "torch 2.5.1 instead of 2.0.1"),
@@ -144,6 +143,7 @@ UNKNOWN_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 """A value that no table knows, and what is said of it."""
 
+OF_LAYERS = ("communication", "deepspeed", "torch-distributed")  # tests of their own
 RULES: tuple[Rule, ...] = (*CELL_RULES, *LOCK_RULES)
 
 
@@ -255,7 +255,7 @@ def test_every_rule_is_covered_by_a_case() -> None:
     covered = {case[0] for case in (*CELL_CASES, *OTHER_CASES, *UNKNOWN_CASES, *LOCK_CASES)} | {
         "nccl-present",
         "compiler-cuda",
-        *(rule.name for rule in RULES if rule.name.startswith("torch-distributed")),  # of its own test
+        *(rule.name for rule in RULES if rule.name.startswith(OF_LAYERS)),
         *(rule.name for rule in additions.RULES),  # test_additions.py
         *(rule.name for rule in additions.lock_rules(additions.LOCKED)),
         *(rule.name for rule in own.RULES),  # test_own.py

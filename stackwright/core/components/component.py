@@ -175,7 +175,8 @@ class Component:
     ``imports`` are modules that a communication layer brings, ``words`` what probes/run.py is asked to do,
     by tier and for a number of GPUs, ``runs`` those of the collective probe, as in "torch/mpi". ``joins`` is
     the module by which a layer takes part in the probe of all layers in one process, ``examples`` what of
-    examples/ trains with it.
+    examples/ trains with it. ``trains``: its runs train a model as well.
+    ``loads_cuda``: its probe ``built`` says which CUDA, cuDNN and NCCL it loads.
     ``compiled`` is what of a row with the component is compiled from source as its field ``compile`` is.
     ``build`` is how it is built for an image otherwise; ``patched``: patches/NAME changes its source.
     ``launchers`` are programs of it that start ranks by SSH, by their names.
@@ -209,6 +210,8 @@ class Component:
     words: Callable[[Stack, int], Mapping[Tier, tuple[str, ...]]] = lambda stack, gpus: {}
     runs: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     joins: Callable[[Stack], str] = lambda stack: ""
+    trains: bool = True
+    loads_cuda: bool = True
     examples: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     checks: tuple[Check, ...] = ()
     compiled: Callable[[Cell], tuple[Addition, ...]] = lambda cell: ()

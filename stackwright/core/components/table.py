@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from stackwright.core.compiled.build import SCRIPT
 from stackwright.core.components import keras, mxnet, tensorflow, torch
 from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
+from stackwright.core.components.deepspeed import component as deepspeed
 from stackwright.core.components.horovod import component as horovod
 from stackwright.core.components.more import added
+from stackwright.core.components.mpi4py import component as mpi4py
 from stackwright.core.components.torch_distributed import component as torch_distributed
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.model.added.distributions import Addition
@@ -22,6 +24,8 @@ COMPONENTS: tuple[Component, ...] = (
     keras.KERAS,
     horovod.HOROVOD,
     torch_distributed.TORCH_DISTRIBUTED,
+    mpi4py.MPI4PY,
+    deepspeed.DEEPSPEED,
     *added(),
 )
 """In the order in which they are shown."""
@@ -50,11 +54,10 @@ MODULES = tuple(component for component in COMPONENTS if component.kind is not K
 """What a row trains with."""
 
 
-LAYERS = " and ".join(layer.title for layer in COMMUNICATION)
 COMPILED = " and ".join(layer.title for layer in COMMUNICATION if layer.build and layer.build.stage)
 COMPILERS = " and ".join(component.compiles for component in COMPONENTS if component.compiles)
 LAUNCHERS = tuple(name for layer in COMMUNICATION for name, _ in layer.launchers)
-"""For sentences: of all layers, of those that are compiled, what compiles at run time, what starts ranks."""
+"""For sentences: of layers that are compiled, what compiles at run time, what starts ranks."""
 
 
 def of(versions: Iterable[tuple[str, str]]) -> tuple[Component, ...]:
@@ -73,15 +76,16 @@ def extensions(stack: Stack) -> tuple[tuple[str, str], ...]:
 
 
 def named(stack: Stack, probe: str, tier: Tier) -> tuple[str, ...]:
-    """What a probe is asked about in an image, over all layers: NAME of PROBE=NAME or PROBE=NAME/…"""
-    words = (word for layer in of(stack.communication) for word in layer.words(stack, 1).get(tier, ()))
+    """What a probe is asked about in an image, by layers with CUDA: NAME of PROBE=NAME or PROBE=NAME/…"""
+    layers = [layer for layer in of(stack.communication) if layer.loads_cuda]
+    words = (word for layer in layers for word in layer.words(stack, 1).get(tier, ()))
     return tuple(
         word.removeprefix(f"{probe}=").split("/")[0] for word in words if word.startswith(f"{probe}=")
     )
 
 
 def built(stack: Stack) -> tuple[str, ...]:
-    """What says itself how it was built: extensions by the name of their framework, and layers."""
+    """What says which libraries of CUDA it loads: extensions by the name of their framework, and layers."""
     return named(stack, "built", Tier.BUILT)
 
 

@@ -229,7 +229,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "extensions": [name for name, _ in extensions(stack)],
         "builds": builds(stack),
         "installs": any(one.install for one in builds(stack)),
-        "compiles": stack.flavour is Flavour.DEVEL or any(one.stage for one in builds(stack)),
+        "compiles": _compiles(stack),
         "compiled_text": _compiled(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
@@ -244,6 +244,11 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         **compiled.values(stack, sources),
         **{name: value for build in builds(stack) for name, value in build.values(stack, sources).items()},
     }
+
+
+def _compiles(stack: Stack) -> bool:
+    """Tell whether a stage with the compilers is needed."""
+    return stack.flavour is Flavour.DEVEL or bool(stack.compiled) or any(one.stage for one in builds(stack))
 
 
 def _compiled(stack: Stack) -> str:

@@ -39,6 +39,8 @@ DROPPED = 3.0
 
 LAYERS = frozenset(layer.name for layer in COMMUNICATION)
 """Never added to a row that has none of it."""
+OPTIONAL = LAYERS - {COMMUNICATION[0].name}
+"""What a row can do without: every layer but the first."""
 
 STEP = 0.02
 """More for each release further away."""
@@ -117,7 +119,7 @@ def _others(field: str, present: Any) -> list[Any]:
         return others if field in ("os", "provider") else others[::-1]
     place = sum(as_numbers(value) < as_numbers(present) for value in others)
     ranked = sorted(range(len(others)), key=lambda index: abs(index - place + 0.25))
-    return [others[index] for index in ranked] + ([None] if field in DROPPABLE else [])
+    return [others[index] for index in ranked] + ([None] if field in DROPPABLE | OPTIONAL else [])
 
 
 @lru_cache(maxsize=1000)

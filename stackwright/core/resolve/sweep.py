@@ -14,7 +14,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.matrix import Matrix
 from stackwright.core.model.row import Cell, Mpi, MpiFlavour, ProviderName
-from stackwright.core.resolve.nearest import COST, KNOWN
+from stackwright.core.resolve.nearest import COST, KNOWN, OPTIONAL
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling, weigh
 
 
@@ -102,7 +102,7 @@ ANY = Cell(
 
 
 def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
-    """Return every value that the tables know: what could be asked at all."""
+    """Return every value that the tables know, without the layers that a row may have besides the first."""
     mpis = dict.fromkeys(
         Mpi(flavour=flavour, version=getattr(known, flavour))
         for known in distributions.DISTRIBUTIONS
@@ -112,6 +112,7 @@ def of_tables() -> tuple[Cell, tuple[Axis, ...]]:
     axes = [
         Axis(field=field, values=(*([None] if field in optional else []), *values))
         for field, values in KNOWN.items()
+        if field not in OPTIONAL
     ]
     arches = tuple((name,) for name in distributions.architectures())
     return ANY, (*axes, Axis(field="mpi", values=tuple(mpis)), Axis(field="gpu_arch", values=arches))

@@ -20,7 +20,10 @@ NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
 CUDART = f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12"
 CUDNN = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"
 EXTENSION = f"{SITE}/horovod/torch/mpi_lib_v2.cpython-313-x86_64-linux-gnu.so"
+LAYERS = {"mpi4py": "4.1.2", "deepspeed": "0.19.8"}
+COMMUNICATION = (("horovod", "0.28.1"), ("torch_distributed", "2.6.0"), *LAYERS.items())
 PACKAGES = {
+    **LAYERS,
     "torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0", "einops": "0.8.2",
     "native": "1.0",
 }  # fmt: skip
@@ -48,7 +51,7 @@ def stack() -> Stack:
         nccl_code=22105,
         gcc="13.3.0",
         mpi=Mpi.of("openmpi", "5.0.7"),
-        communication=(("horovod", "0.28.1"), ("torch_distributed", "2.6.0")),
+        communication=COMMUNICATION,
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour=Flavour.RUNTIME,
@@ -125,6 +128,13 @@ def link() -> dict[str, Any]:
                 "error": None, "version": None, "mapped": {**mapped, "libmpi": ["/usr/lib/libmpi.so.40"]},
                 "file": f"{SITE}/horovod/torch/__init__.py", "extension": there,
             },
+            "mpi4py.MPI": {
+                "error": None, "version": None, "mapped": {"libmpi": ["/usr/lib/libmpi.so.40"]},
+                "file": f"{SITE}/mpi4py/MPI.so",
+            },
+            "deepspeed": {
+                "error": None, "version": "0.19.8", "mapped": mapped, "file": f"{SITE}/deepspeed/__init__.py",
+            },
         },
         "libraries": {
             EXTENSION: {
@@ -195,8 +205,26 @@ def compiled(row: Stack) -> dict[str, Any]:
     return {"native": {"note": note, "extensions": {f"{SITE}/native/_C.so": extension}, "error": None}}
 
 
+def mpi4py() -> dict[str, Any]:
+    return {
+        "version": "4.1.2", "file": f"{SITE}/mpi4py/MPI.so", "standard": [3, 1], "threads": True,
+        "library": "Open MPI v5.0.7, package: Debian OpenMPI, ident: 5.0.7",
+        "mapped": ["/usr/lib/libmpi.so.40"],
+    }  # fmt: skip
+
+
+def deepspeed() -> dict[str, Any]:
+    names = ("cpu_adam", "fused_adam", "transformer_inference")
+    return {
+        "version": "0.19.8", "libraries": libraries(),
+        "compiled_against": {"version": "2.6", "cuda_version": "12.4", "nccl_version": "2.21"},
+        "operators": {name: {"compiled": name == "cpu_adam", "error": None} for name in names},
+    }  # fmt: skip
+
+
 def built() -> dict[str, Any]:
     return {
+        "mpi4py": mpi4py(), "deepspeed": deepspeed(),
         "torch_distributed": torch_distributed(),
         "torch": {
             "mpi_built": 1, "gloo_built": 1, "nccl_built": 22105, "cuda_built": 1, "horovod": "0.28.1",
@@ -231,8 +259,31 @@ def own_rank(number: int, launcher: str) -> dict[str, Any]:
     return {**found, "sharded": ways}
 
 
+def plain_rank(number: int, launcher: str) -> dict[str, Any]:
+    """What a rank of mpi4py leaves, which trains nothing."""
+    found = own_rank(number, launcher)
+    del found["training"], found["sharded"], found["data"]
+    sent = {"of": 1, "rows": rank(1, launcher)["rows"]}
+    return {**found, "pickled": {"broadcast": sent, "allgather": [*found["allgather"]], "sum": 3}}
+
+
+def zero_rank(number: int, launcher: str) -> dict[str, Any]:
+    """What a rank of DeepSpeed leaves."""
+    found = own_rank(number, launcher)
+    del found["sharded"]
+    stages = {"1": "", "2": "", "3": "_Stage3"}
+    ways = {
+        stage: {**found["training"], "optimizer": f"DeepSpeedZeroOptimizer{tail}"}
+        for stage, tail in stages.items()
+    }
+    return {**found, "zero": ways}
+
+
 def collective() -> dict[str, Any]:
-    of = {"torch": (rank, ("mpi", "gloo")), "torch_distributed": (own_rank, ("torchrun", "mpi", "srun"))}
+    of = {
+        "torch": (rank, ("mpi", "gloo")), "torch_distributed": (own_rank, ("torchrun", "mpi", "srun")),
+        "mpi4py": (plain_rank, ("mpi",)), "deepspeed": (zero_rank, ("mpi", "torchrun")),
+    }  # fmt: skip
     return {
         f"{name}/{launcher}": {"code": 0, "asked": 2, "ranks": [make(0, launcher), make(1, launcher)]}
         for name, (make, launchers) in of.items()
@@ -241,16 +292,17 @@ def collective() -> dict[str, Any]:
 
 
 def together() -> dict[str, Any]:
-    modules = ["horovod.torch", "torch.distributed"]
+    modules = ["horovod.torch", "torch.distributed", "mpi4py.MPI", "deepspeed"]
     mapped = {"libnccl": [NCCL], "libcudart": [CUDART], "libmpi": ["/usr/lib/libmpi.so.40"]}
     ranks = [
         {"rank": number, "size": 2, "given": [number + 1.0, 10.0 * (number + 1)], "mapped": mapped,
          "sums": {module: [3.0, 30.0] for module in modules}, "error": None}
         for number in (0, 1)
     ]  # fmt: skip
+    turned = [way[start:] + way[:start] for way in (modules, modules[::-1]) for start in range(len(way))]
     return {
         "orders": [{"order": order, "code": 0, "asked": 2, "ranks": json.loads(json.dumps(ranks))}
-                   for order in (modules, modules[::-1])]
+                   for order in turned]
     }  # fmt: skip
 
 

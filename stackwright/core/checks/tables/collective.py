@@ -28,6 +28,15 @@ def runs(stack: Stack) -> tuple[str, ...]:
     return tuple(run for layer in of(stack.communication) for run in layer.runs(stack))
 
 
+def trainings(stack: Stack) -> tuple[str, ...]:
+    """Those runs that train a model."""
+    return tuple(run for layer in of(stack.communication) if layer.trains for run in layer.runs(stack))
+
+
+def any_training(stack: Stack) -> bool:
+    return bool(trainings(stack))
+
+
 def any_run(stack: Stack) -> bool:
     return bool(runs(stack))
 
@@ -36,16 +45,19 @@ def _ranks(facts: Facts, run: str) -> list[Rank]:
     return sorted(take(facts, "collective", run, "ranks"), key=lambda rank: int(rank["rank"]))
 
 
-def each_run(judge: Callable[[Sequence[Rank]], Iterator[str]]) -> Callable[[Stack, Facts], Finding]:
+def each_run(
+    judge: Callable[[Sequence[Rank]], Iterator[str]],
+    asked: Callable[[Stack], tuple[str, ...]] = runs,
+) -> Callable[[Stack, Facts], Finding]:
     """Ask one question of every run; without ranks, or after an error, there is no answer: a failure."""
 
     def over_runs(stack: Stack, facts: Facts) -> Finding:
         problems = []
-        for run in runs(stack):
+        for run in asked(stack):
             found = _ranks(facts, run)
             answers = errors(found) or (list(judge(found)) if found else ["no rank left a result"])
             problems += [f"{run}: {answer}" for answer in answers]
-        return finding(problems, f"{', '.join(runs(stack))}")
+        return finding(problems, f"{', '.join(asked(stack))}")
 
     return over_runs
 
@@ -121,10 +133,12 @@ OF_RUNS = (
          why="A broadcast from rank 1 arrives everywhere: the first weights travel so."),
     Rule(id="collective.allgather", tier=C, judge=each_run(allgather), needs=("collective.run",),
          why="Parts of different length are gathered in the order of the ranks."),
-    Rule(id="collective.training-agrees", tier=C, judge=each_run(agrees), needs=("collective.run",),
+    Rule(id="collective.training-agrees", tier=C, judge=each_run(agrees, trainings),
+         needs=("collective.run",),
          why="After training on different data both ranks hold the same weights."),
-    Rule(id="collective.training-learns", tier=C, judge=each_run(learns), needs=("collective.run",),
+    Rule(id="collective.training-learns", tier=C, judge=each_run(learns, trainings),
+         needs=("collective.run",),
          why="The loss falls, so the averaged gradients arrive in the optimizer."),
 )  # fmt: skip
 
-RULES = tuple(replace(rule, applies=any_run) for rule in OF_RUNS)
+RULES = tuple(replace(rule, applies=any_training if "training" in rule.id else any_run) for rule in OF_RUNS)

@@ -11,7 +11,6 @@ from typing import Any
 
 from stackwright.core.checks.check import DOCKER, SIF, Facts, Finding, Rule, finding, listed, take
 from stackwright.core.checks.tables.static import labels as found_labels
-from stackwright.core.components.table import LAYERS
 from stackwright.core.credentials import holds
 from stackwright.core.model.labels import KEY, LAYER, PROVIDER, SHAPES, URL, VENDOR, VERSION
 from stackwright.core.model.row import Stack, Tier
@@ -262,8 +261,8 @@ def credentials(stack: Stack, facts: Facts) -> Finding:
 S = Tier.STATIC
 RULES = (
     Rule(id="static.environment", tier=S, judge=environment,
-         why=f"A variable of an image changes what NVIDIA's runtime mounts, how NCCL, MPI and {LAYERS} "
-             "work."),
+         why="A variable of an image changes what NVIDIA's runtime mounts, and how NCCL, MPI and what trains "
+             "with them work."),
     Rule(id="static.proxy", tier=S, judge=proxy, worlds=DOCKER,
          why="A proxy or an index of the build site breaks the network of every user of the image."),
     Rule(id="static.credentials", tier=S, judge=credentials,

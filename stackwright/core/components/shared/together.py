@@ -21,14 +21,18 @@ def _orders(stack: Stack, facts: Facts) -> Iterator[tuple[str, Mapping[str, Any]
             yield ", ".join(one["order"]), one
 
 
+def wanted(modules: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """All rotations of the list and of its reverse: of three layers, every order."""
+    ways = (modules, modules[::-1])
+    return {way[start:] + way[:start] for way in ways for start in range(len(modules))}
+
+
 def ended(stack: Stack, facts: Facts) -> Finding:
-    """Every layer has to come first once, and each before and after each other one."""
+    """Every layer has to come first, and each before and after each other one."""
     modules, problems = joined(stack), []
-    tried = [one["order"] for _, one in _orders(stack, facts)]
-    before = {(left, right) for order in tried for at, left in enumerate(order) for right in order[at + 1 :]}
-    missing = [f"{a} before {b}" for a in modules for b in modules if a != b and (a, b) not in before]
-    missing += [f"{module} first" for module in modules if module not in {order[0] for order in tried}]
-    problems += [f"no order was tried with {one}" for one in missing]
+    tried = [tuple(one["order"]) for _, one in _orders(stack, facts)]
+    missing = sorted(wanted(modules) - set(tried))
+    problems += [f"the order {', '.join(one)} was not tried" for one in missing]
     for order, one in _orders(stack, facts):
         raised = errors(one["ranks"])
         problems += [f"{order}: {error}" for error in raised]

@@ -309,6 +309,14 @@ FAULTS = (
         "distributed.nccl", "compiled with NCCL 2.20.5"),
     run("distributed-without-nccl", "sed -i 's/^REASON = .*/REASON = \"Unknown backend\"/' " + DISTRIBUTED,
         "distributed.nccl-backend", "ValueError: Unknown backend"),
+    run("mpi4py-of-another-mpi", f"sed -i 's/v5.0.7/v4.1.4/' {SITE}/mpi4py/MPI.py", "mpi4py.library",
+        "mpi4py loads openmpi 4.1.4"),
+    run("deepspeed-of-another-pytorch", f"sed -i 's/\"2.6\"/\"2.5\"/' {SITE}/deepspeed/git_version_info.py",
+        "deepspeed.against", "compiled against version 2.5"),
+    run("deepspeed-operator-does-not-load",
+        f"sed -i 's/\"\"\"The real one.*/raise ImportError(\"planted\")/' "
+        f"{SITE}/deepspeed/ops/op_builder/all_ops.py",
+        "deepspeed.operators", "fused_adam: ImportError: planted"),
     servers("horovod-as-released", f"cd {SITE}/horovod && rm -r runner && cp -r /usr/src/released runner",
             ATTACKS - {"built.served"}, "a pickle was executed (unsigned)"),
     servers("nobody-is-served", f"sed -i 's/    if nonce is None and .*:/    if True:/' "

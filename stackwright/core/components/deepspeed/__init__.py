@@ -1,0 +1,1 @@
+"""DeepSpeed, which trains on torch.distributed, compiled for an image."""

@@ -1,0 +1,1 @@
+"""mpi4py, MPI in Python, compiled for an image."""
