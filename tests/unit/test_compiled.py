@@ -14,6 +14,7 @@ from rows import CELL, LOCK, SERIES, SOURCES, cell
 from stackwright.core.checks.probes import words
 from stackwright.core.compiled.build import key
 from stackwright.core.compiled.source import Source, read, with_needs
+from stackwright.core.components import table
 from stackwright.core.config import additions
 from stackwright.core.config.change import settings
 from stackwright.core.config.expand import expand, select
@@ -307,6 +308,33 @@ def test_each_source_has_a_stage_and_all_wheels_are_one_layer() -> None:
     assert layers.purposes(recipe, ("horovod",))[-4:] == ("horovod", "compiled", "pip", "row")
     assert "compile" not in before.text("row.json")
     assert not [name for name, _ in before.files if name.startswith("compile/")]
+
+
+def test_a_row_without_a_layer_that_is_compiled_has_the_toolchain_all_the_same() -> None:
+    without = cell(horovod=None, torch_distributed=True, compile=ROW_COMPILING.compile)
+    lock = replace(locked(ROW_COMPILING), request=request(without))
+    recipe = dockerfile.render(resolved(without, lock), SOURCES)
+    stages = [
+        line.split()[-1] for line in logical_lines(recipe.text("Dockerfile")) if line.startswith("FROM")
+    ]
+    assert stages == [
+        "base",
+        "toolchain",
+        "frameworks",
+        "compilers",
+        "compiled-fast-op",
+        "additions",
+        "final",
+    ]
+
+
+def test_a_component_can_be_compiled_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = additions.together([("fast-op==1.2", (), (("FORCE_CUDA", "1"),), ())])
+    first, *others = table.COMPONENTS
+    monkeypatch.setattr(table, "COMPONENTS", (replace(first, compiled=lambda cell: own), *others))
+    assert table.compiled(CELL) == own
+    (one,) = resolved(CELL, replace(locked(CELL), request=request(CELL))).compiled
+    assert (one.name, one.environment) == ("fast-op", (("FORCE_CUDA", "1"),))
 
 
 def test_the_definition_file_compiles_in_one_stage() -> None:
