@@ -146,6 +146,8 @@ def lines(name):
 with open(os.path.join(work, "commands")) as file:
     commands = [line.split() for line in file]
 programs = {words[0] for words in commands if words}
+if any("-D__NVCC__" in words for words in commands):  # started by its path: it hands C++ to the compiler above
+    programs.add("nvcc")
 nvcc = said(os.path.join(os.environ["CUDA_HOME"], "bin", "nvcc"), "--version")
 mpi = re.search(r"(?:\(Open MPI\)|Version:)\s+(\d+(?:\.\d+)*)", said("mpirun", "--version"))
 flags = re.compile("-m(arch|tune|cpu|avx|fma|f16c|sse|bmi|x)")

@@ -39,7 +39,7 @@ def prepare_metadata_for_build_wheel(folder, config_settings=None):
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     importlib.metadata.version("helper")  # what it is compiled with
-    options = ("-march=native", "-g", "-shared", "-fPIC", "-o", "own.so", "own.c")
+    options = ("-march=native", os.environ["MORE"], "-g", "-shared", "-fPIC", "-o", "own.so", "own.c")
     subprocess.run([os.environ["CC"], *options], check=True)
     name = "own-1.0-py3-none-any.whl"
     with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
@@ -79,7 +79,7 @@ class Build:
         asked = self.folder / "asked"
         asked.mkdir()
         (asked / "source.txt").write_text(f"own==1.0 --hash=sha256:{self.digest('own-1.0.tar.gz')}\n")
-        (asked / "env.txt").write_text("ASKED_FOR=1,2\n")
+        (asked / "env.txt").write_text("ASKED_FOR=1,2\nMORE=-Wall\n")
         wheel = "helper-1.0-py3-none-any.whl"
         (asked / "needs.txt").write_text(f"helper==1.0 --hash=sha256:{self.digest(wheel)}\n")
         tools = self.folder / "cuda" / "bin"
@@ -125,7 +125,7 @@ def test_a_wheel_says_what_compiled_it_and_lists_every_file(build: Build) -> Non
     assert note["cpu_flags"] == ["-mavx2", "-mfma"], "not those of the CPU that compiled it"
     assert note["source"] == {"file": "own-1.0.tar.gz", "sha256": build.digest("own-1.0.tar.gz")}
     assert (note["nvcc"], note["cuda_sources"], note["mpi"]) == (None, 1, None), "nvcc compiled nothing of it"
-    assert note["environment"] == {"ASKED_FOR": "1,2"} and files["own/said.txt"] == b"1,2"
+    assert note["environment"] == {"ASKED_FOR": "1,2", "MORE": "-Wall"} and files["own/said.txt"] == b"1,2"
     assert note["packages"]["helper"] == "1.0" and "pip" in note["packages"]
     assert note["gcc"] == subprocess.check_output(["gcc", "-dumpfullversion"], text=True).strip()
     listed = {
@@ -137,6 +137,13 @@ def test_a_wheel_says_what_compiled_it_and_lists_every_file(build: Build) -> Non
         assert listed[name] == ("" if name.endswith("RECORD") else f"sha256={digest}")
     assert b".debug_info" not in files["own/own.so"]
     assert not (build.folder / "work").exists()
+
+
+def test_nvcc_is_noted_where_it_was_started_by_its_path(build: Build) -> None:
+    (build.folder / "asked" / "env.txt").write_text("ASKED_FOR=1\nMORE=-D__NVCC__\n")
+    assert build.run("out").returncode == 0
+    files = unpacked(build.folder / "out" / "own-1.0-py3-none-any.whl")
+    assert json.loads(files["own-1.0.dist-info/stackwright.json"])["nvcc"] == "12.4"
 
 
 def test_a_wheel_is_compiled_once_and_is_the_same_on_every_machine(build: Build) -> None:

@@ -86,10 +86,13 @@ def test_exactly_the_check_of_a_fault_is_red(red: str, change: Change, says: str
 def test_a_source_may_compile_its_cuda_code_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from stackwright.core.components.shared import sources
 
-    monkeypatch.setattr(sources, "KNOWN", {"native": sources.Known(at_run_time=True)})
+    assert sources.of("deepspeed").later((("DS_BUILD_AIO", "0"), ("DS_ACCELERATOR", "cuda")))
     changed = facts()
     of_cpu_alone(changed)
+    monkeypatch.setattr(sources, "KNOWN", {"native": sources.Known(ahead="BUILD_.*")})
     assert failed(changed) == {}
+    monkeypatch.setattr(sources, "KNOWN", {"native": sources.Known(ahead="FORCE_.*")})
+    assert set(failed(changed)) == {"compiled.gpu-code"}, "the row asks for its CUDA code"
 
 
 def test_without_a_note_or_a_distribution_nothing_is_shown() -> None:

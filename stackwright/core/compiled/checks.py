@@ -86,7 +86,7 @@ def gpu_code(stack: Stack, facts: Facts) -> Finding:
         if nvcc is not None and not same_release(stack.cuda, nvcc):
             problems.append(f"{one.name} was compiled by nvcc {nvcc}, the row's is {stack.cuda}")
         has = any(found["gpu_code"] for found in _extensions(one, facts).values())
-        if not has and (nvcc or files) and not sources.of(one.name).at_run_time:
+        if not has and (nvcc or files) and not sources.of(one.name).later(one.environment):
             problems.append(f"{one.name} has {files} sources of CUDA, and no file of it has code for a GPU")
     for _, path, found in _all(stack, facts):
         made = found["kernels"]["sm"]

@@ -18,15 +18,20 @@ from stackwright.core.facts.provenance import Provenance, read
 class Known:
     """``environment`` are variables of its build, ``needs`` are requirements that it does not declare.
 
-    ``other`` says that the index has another project under the name. ``at_run_time``: it may leave its CUDA
-    code to be compiled when it is first used, so that none is in its files.
+    ``other`` says that the index has another project under the name. ``ahead`` are names of variables by
+    which it compiles CUDA code; without one of them it leaves that for when it is first used.
     """
 
     environment: tuple[tuple[str, str], ...] = ()
     needs: tuple[str, ...] = ()
     other: str = ""
-    at_run_time: bool = False
+    ahead: str = ""
     fact: Provenance | None = None
+
+    def later(self, environment: tuple[tuple[str, str], ...]) -> bool:
+        """Tell whether it compiles its CUDA code when it is first used, so that none is in its files."""
+        asked = (name for name, value in environment if value != "0")
+        return bool(self.ahead) and not any(re.fullmatch(self.ahead, name) for name in asked)
 
 
 SET_BY_US = re.compile(
@@ -52,7 +57,12 @@ KNOWN: Mapping[str, Known] = {
         fact=read("apex 0.9.10dev on the package index: its metadata", "2026-11-22"),
     ),
     "causal-conv1d": _forced("CAUSAL_CONV1D_FORCE_BUILD", "causal-conv1d 1.7.0"),
-    "deepspeed": Known(at_run_time=True, fact=_setup("deepspeed 0.19.8")),
+    # Without a GPU it would take itself to be on a machine without CUDA, and compile what it has for the CPU.
+    "deepspeed": Known(
+        environment=(("DS_ACCELERATOR", "cuda"),),
+        ahead="DS_BUILD_.+",
+        fact=read("deepspeed 0.19.8, setup.py and accelerator/real_accelerator.py", "2026-11-22"),
+    ),
     "flash-attn": _forced("FLASH_ATTENTION_FORCE_BUILD", "flash-attn 2.8.3.post2"),
     "mamba-ssm": _forced("MAMBA_FORCE_BUILD", "mamba-ssm 2.3.2.post1"),
     "mpi4py": Known(
