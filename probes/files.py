@@ -106,10 +106,22 @@ def leftovers(files):
         "temporary": re.compile(r"^/(tmp|var/tmp|run/secrets)/"),
         "apt_proxy": re.compile(r"^/etc/apt/apt\.conf\.d/.*proxy"),
     }  # fmt: skip
-    return {
+    found = {
         name: [{"path": path, "bytes": size} for path, size in files if size and pattern.search(path)]
         for name, pattern in places.items()
     }
+    for entry in found["apt_sources"]:
+        entry["sha256"] = digest(entry["path"])
+    return found
+
+
+def digest(path):
+    """SHA-256 of a file; None if it may not be read."""
+    try:
+        with open(path, "rb") as handle:
+            return hashlib.sha256(handle.read()).hexdigest()
+    except OSError:
+        return None
 
 
 def sizes(entries):

@@ -125,6 +125,26 @@ def compiled():
     return None if right else "the compiled function gives a wrong answer"
 
 
+MODULE = "/usr/local/lib/libnss_caller.so.2"
+MODULE_SOURCE = "/usr/local/src/nss-caller.c"
+
+
+def name_service():
+    """Why the module that names users is not what the image's gcc makes of its source; None where it is."""
+    source = read(MODULE_SOURCE)
+    if source is None or not os.path.exists(MODULE):
+        return "%s is missing" % (MODULE if source else MODULE_SOURCE)
+    with tempfile.TemporaryDirectory() as folder:
+        target = os.path.join(folder, "again.so")
+        argv = ("gcc", "-shared", "-fPIC", "-Os", "-s", "-o", target, "-x", "c", "-")
+        broken = failure(*argv, text=source.encode())
+        if broken:
+            return broken
+        with open(target, "rb") as made, open(MODULE, "rb") as shipped:
+            same = made.read() == shipped.read()
+    return None if same else "%s is not what gcc makes of %s" % (MODULE, MODULE_SOURCE)
+
+
 def ssh():
     """Return why the client or the server rejects its configuration, or None.
 
@@ -213,6 +233,7 @@ def main():
         "gcc": compiler("gcc"),
         "g++": compiler("g++"),
         "compiled": compiled(),
+        "name_service": name_service(),
         "ssh": ssh(),
         "init": init(),
         "mpirun": output("mpirun", "--version"),

@@ -222,7 +222,7 @@ for place in mnt root wheels horovod tmp var/tmp etc/pip.conf etc/apt/sources.li
 grep -rl -F -e "$NAME" -e "$CERTIFICATE" . || true
 grep -rIl -F -e "$MIRROR" etc var opt home usr/local scif .singularity.d || true
 """
-OF_DEBIAN = {"root/.bashrc", "root/.profile", "root/.ssh"}
+OF_DEBIAN = {"root/.bashrc", "root/.profile", "root/.ssh", "etc/apt/sources.list.d/debian.sources"}
 
 
 def test_nothing_of_the_site_and_of_the_build_is_left(sif: Path, docker: Docker, site: Site) -> None:

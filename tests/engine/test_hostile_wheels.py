@@ -21,6 +21,7 @@ from stackwright.core.model.added.distributions import Added
 from stackwright.core.model.row import Package, Stack
 from stackwright.core.model.site import Site
 from stackwright.core.render.dockerfile import as_run, environment
+from stackwright.core.render.own_files import digests
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
@@ -28,7 +29,7 @@ from stackwright.probe.outside import read
 
 pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.xdist_group("planted-faults")]
 SITE = Site(mirror=None, ca=None, pip=(), proxies=())
-SSHD = b"#!/bin/sh\n"
+START = b"#!/bin/sh\n"
 NOT_ASKED = ("added.apt", "added.origin", "ledger.same-files")
 """Of packages of the distribution; of modules, all of which import; of a SIF."""
 JUDGES = tuple(rule for rule in (*additions.RULES, *ledger.RULES) if rule.id not in NOT_ASKED)
@@ -57,7 +58,7 @@ class Built:
 
 def context(folder: Path, base: str, gcc: str) -> None:
     """The good image of the ledger with a framework in it, and one step that installs all hostile wheels."""
-    (folder / "sshd-as-user").write_bytes(SSHD)
+    (folder / "start").write_bytes(START)
     (folder / "wheels").mkdir()
     pins: dict[str, str] = {}
     made = [wheel("torch", FRAMEWORK, "2.6.0"), OUTSIDE, *(wheel(one.name, one.files) for one in HOSTILE)]
@@ -110,16 +111,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     base = harness.base_image(docker, runner, tmp_path_factory.mktemp("base"))
     stack = harness.stack_of(docker, base)
     gcc = stack.gcc.split(".")[0]
+    own = harness.write_own(folder, stack)
     context(folder, base, gcc)
     try:
         assert build(docker, runner, folder, "hostile", "Dockerfile") == ""
-        row = Row(
-            gcc=gcc,
-            files=dict.fromkeys(
-                ("/usr/local/bin/sshd-as-user", "/opt/ours/start", "/opt/ours/settings"),
-                hashlib.sha256(SSHD).hexdigest(),
-            ),
-        )
+        copied = dict.fromkeys(("/opt/ours/start", "/opt/ours/settings"), hashlib.sha256(START).hexdigest())
+        row = Row(gcc=gcc, files=digests(stack, own) | copied)
         documents = read.of_image(docker, harness.reference("hostile"), SITE, row)
         facts: Facts = {
             "additions": probed(docker, runner, folder),

@@ -18,6 +18,7 @@ from stackwright.core.checks.tables import ledger, static
 from stackwright.core.ledger.books import Row
 from stackwright.core.model.row import Stack, World
 from stackwright.core.model.site import Site
+from stackwright.core.render.own_files import digests
 from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
@@ -27,7 +28,7 @@ from stackwright.probe.outside import read
 from stackwright.probe.outside.documents import Documents
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("planted-faults")]
-SSHD = b"#!/bin/sh\n"
+START = b"#!/bin/sh\n"
 SITE = Site(mirror=None, ca=None, pip=(), proxies=())
 JUDGES = (
     *ledger.RULES,
@@ -80,7 +81,8 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     base = harness.base_image(docker, runner, tmp_path_factory.mktemp("base"))
     stack = harness.stack_of(docker, base)
     gcc = stack.gcc.split(".")[0]
-    (folder / "sshd-as-user").write_bytes(SSHD)
+    own = harness.write_own(folder, stack)
+    (folder / "start").write_bytes(START)
     (folder / "netrc").write_text("machine git.example login ci password xK39fjDk20fkQ\n")
     made = runner(["openssl", "genpkey", "-algorithm", "ed25519", "-out", folder / "key"])
     assert made.ok, made.stderr
@@ -98,10 +100,9 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         }  # fmt: skip
     plan = json.dumps({"group": {"default": {"targets": list(targets)}}, "target": targets})
     harness.bake(docker, runner, folder, plan)
-    copied = ("/usr/local/bin/sshd-as-user", "/opt/ours/start", "/opt/ours/settings")
-    files = dict.fromkeys(copied, hashlib.sha256(SSHD).hexdigest())
+    copied = dict.fromkeys(("/opt/ours/start", "/opt/ours/settings"), hashlib.sha256(START).hexdigest())
     try:
-        row = Row(gcc=gcc, files=files)
+        row = Row(gcc=gcc, files=digests(stack, own) | copied)
         yield Built(docker=docker, runner=runner, stack=stack, row=row, images=planted)
     finally:
         harness.remove_all(docker, runner, [f"ledger-{name}" for name in targets])

@@ -76,6 +76,6 @@ def test_a_definition_file_sets_what_the_check_compares(row: Planned) -> None:
             sections.setdefault(name, []).append(line.strip())
     exports = (shlex.split(line)[1].partition("=") for line in sections["%environment"])
     found = {name: value.replace("$PATH", configuration.PATH) for name, _, value in exports}
-    assert found == configuration.environment(row.stack)
+    assert found == configuration.environment_of_sif(row.stack)
     assert tuple(sections["%runscript"]) == configuration.runscript(row.stack)
     assert tuple(sections["%startscript"]) == configuration.STARTSCRIPT

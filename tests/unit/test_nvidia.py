@@ -169,10 +169,12 @@ def test_nvcc_is_on_the_path_of_a_devel_image_alone() -> None:
         ("cuda12-ubuntu", "/etc/apt/sources.list.d/ubuntu.sources"),
     ],
 )
-def test_the_sites_sources_take_the_place_of_the_images_own_which_are_not_shipped(row: str, own: str) -> None:
+def test_the_sites_sources_take_the_place_of_the_images_own_and_the_public_ones_are_shipped(
+    row: str, own: str
+) -> None:
     text = dockerfile(row)
     assert set(re.findall(r"id=apt-sources,target=(\S+)", text)) == {own}
-    assert f"rm -f /var/cache/ldconfig/aux-cache {own};" in text
+    assert f"install -D --mode=644 /tmp/image/sources {own};" in text
 
 
 def test_a_python_that_is_not_the_distributions_own_has_packages_of_its_own_name() -> None:

@@ -145,7 +145,10 @@ def test_each_part_is_in_the_dockerfile(full: Stack) -> None:
     assert "git=1:2.47.3-0+deb13u1" in apt and "libgl1=1.7.0-1" in apt
     assert 'ENV HF_HOME="/data" \\\n    OURS="a b"' in steps
     assert {"EXPOSE 8888/tcp", "EXPOSE 53/udp"} < set(steps)
-    assert 'ENTRYPOINT ["/usr/bin/tini", "-g", "--", "/opt/ours/start", "--quiet"]' in steps
+    assert (
+        'ENTRYPOINT ["/usr/bin/tini", "-g", "--", "/usr/local/bin/with-home", "/opt/ours/start", "--quiet"]'
+        in steps
+    )
     assert dict(recipe.files)["files/opt/ours/lib/ours.py"] == b"ANSWER = 42\n"
     assert layers.purposes(recipe, ("horovod",)) == (
         "python", "runtime packages", "apt", "nvidia", "nccl", "torch", "rest", "horovod", "files", "row",
@@ -188,7 +191,7 @@ def test_the_definition_file_does_the_same(full: Stack) -> None:
     assert post.index("git=1:2.47.3") < post.index("usermod") < post.index("cd /root/build/files")
     assert "    files /root/build/files\n" in final and "rm -r /root/build" in post
     assert '    export OURS="a b"\n' in final
-    assert 'exec /usr/bin/tini -s -g -- /opt/ours/start --quiet "$@"' in final
+    assert 'exec /usr/bin/tini -s -g -- /usr/local/bin/with-home /opt/ours/start --quiet "$@"' in final
     done = subprocess.run(["bash", "-n"], input=post, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -259,8 +262,9 @@ def test_the_runscripts_of_a_sif_are_those_of_the_row() -> None:
 
     assert judged("\n".join(configuration.runscript(SAMPLE))) == []
     converted = (
-        'OCI_ENTRYPOINT=\'"/usr/bin/tini" "-g" "--" "/opt/ours/start"\'\nOCI_CMD=\'"/bin/bash"\'\n'
-        + "\n".join(f"set -- '{word}' \"$@\"" for word in ("/opt/ours/start", "--"))
+        'OCI_ENTRYPOINT=\'"/usr/bin/tini" "-g" "--" "/usr/local/bin/with-home" "/opt/ours/start"\'\n'
+        "OCI_CMD='\"/bin/bash\"'\n"
+        + "\n".join(f"set -- '{word}' \"$@\"" for word in (*configuration.ENTRYPOINT, "/opt/ours/start"))
     )
     assert judged(converted) == []
     assert judged("\n".join(configuration.runscript(image_facts.ROW))) != []

@@ -14,9 +14,9 @@ from stackwright.core.facts import distributions as systems
 from stackwright.core.ledger.entry import Tree
 from stackwright.core.model.row import Lock, Package, Recipe
 from stackwright.core.render import labelled
+from stackwright.core.render.own_files import places
 from stackwright.core.resolve import lockfile
 from stackwright.host.project import Planned, Project
-from stackwright.probe.outside.read import SSHD
 
 NOT_JUDGED: Mapping[str, str] = {
     "static.stack-label": "the row was read from this label",
@@ -38,12 +38,12 @@ class Parent:
 
 def find(
     project: Project, rows: Sequence[Planned], image: Labelled, *,
-    below: Callable[[], Tree | None], script: Callable[[], bytes],
+    below: Callable[[], Tree | None], own: Callable[[Mapping[str, str]], Mapping[str, bytes]],
 ) -> Parent:  # fmt: skip
     """Return the row as it was when the image was built.
 
-    ``below`` reads the parent's own files from the image's lower layers, ``script`` the one that our step
-    puts into an image. UsageError where the labels cannot be read.
+    ``below`` reads the parent's own files from the image's lower layers, ``own`` those that our last step
+    puts into an image, given their places. UsageError where the labels cannot be read.
     """
     exact = next((one for one in rows if (one.stack.id, one.recipe.key) == (image.row, image.key)), None)
     if exact is not None:
@@ -55,7 +55,7 @@ def find(
         cause = f"its label of the row cannot be read: {error}"
         raise UsageError(cause, place=image.image, hint="use the release that built it") from error
     without = dict.fromkeys(OF_THE_LOCK, WITHOUT_LOCK) if not lock.packages else {}
-    recipe = Recipe(id=image.row, key=image.key, files=((SSHD[0], script()),))
+    recipe = Recipe(id=image.row, key=image.key, files=tuple(own(places(stack)).items()))
     planned = Planned(stack=stack, recipe=recipe)
     return Parent(planned=planned, known=known, not_judged={**NOT_JUDGED, **without})
 

@@ -5,6 +5,7 @@ Nothing of it is recorded among the rows; the facts go to ``out/derived``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,15 +43,20 @@ from stackwright.probe import site_leaks
 from stackwright.probe.outside import squashfs
 from stackwright.probe.outside.documents import Documents, documents
 from stackwright.probe.outside.layers import Read
-from stackwright.probe.outside.read import SSHD, of_sif, row_of
-from stackwright.probe.run import gather
+from stackwright.probe.outside.read import of_sif, row_of
+from stackwright.probe.run import PYTHON, gather
 from stackwright.records import files as record
 
 NO_GPU = "probe --image asks for no GPU in a SIF"
 OF_LABELS = frozenset({"static.stack-label", "static.row-file"})
 """Checks that compare the row's own documents with the row."""
 READ_FILE = 120
-"""Seconds to read one small file of an image."""
+"""Seconds to read small files of an image."""
+
+READ_TEXTS = (
+    "import json, os, sys; "
+    "print(json.dumps({path: open(path).read(65536) for path in sys.argv[1:] if os.path.isfile(path)}))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,21 +114,26 @@ class Subject:
         count = layers_below((one.entries for one in layers), origin.most_layers(self.image.added))
         return final(layers[:count]) if count else None
 
-    def script(self) -> bytes:
-        """Return the script that our step puts there: an older release had another one."""
-        argv = ("cat", SSHD[1])
+    def own_files(self, places: Mapping[str, str]) -> dict[str, bytes]:
+        """Return what our last step puts there, by its name in the context: an older release had others."""
+        argv = (PYTHON, "-B", "-c", READ_TEXTS, *places.values())
         if self.image.world is World.SIF:
             done = self.apptainer.exec(self.path, argv, timeout=READ_FILE)
         else:
             assert self.docker is not None, "it is an image of the engine"
             job = engine.Job(image=self.image.id, entrypoint=argv[:1], argv=argv[1:], network=False)
             done = engine.run(self.docker, job, timeout=READ_FILE)
-        return _content(done)
+        texts = _texts(done)
+        return {name: texts[path].encode() for name, path in places.items() if path in texts}
 
 
-def _content(done: Completed) -> bytes:
-    """Return nothing where there is no such file: a check says then that it is not as it should be."""
-    return done.stdout.encode() if done.ok else b""
+def _texts(done: Completed) -> dict[str, str]:
+    """Return nothing where they cannot be read: a check says then that a file is not as it should be."""
+    try:
+        found = json.loads(done.stdout) if done.ok else {}
+    except ValueError:
+        return {}
+    return {str(path): str(text) for path, text in found.items()} if isinstance(found, dict) else {}
 
 
 def probe(
@@ -130,7 +141,7 @@ def probe(
 ) -> Proof:
     """Prove the image or the SIF by the checks of the row that its labels name."""
     of = subject(project, image, site=site, runner=runner, display=display)
-    row = find(of.project, rows, of.image, below=lambda: of.below, script=of.script)
+    row = find(of.project, rows, of.image, below=lambda: of.below, own=of.own_files)
     stack = row.planned.stack
     whole = of_label(stack, of.image.labels.get(LAYER, ""))
     return prove(of, replace(row, planned=replace(row.planned, stack=whole)), label=stack)

@@ -26,6 +26,13 @@ UBUNTU = ProviderName.NVIDIA
 """Bases of Ubuntu come from nvidia/cuda."""
 
 
+PUBLIC = {
+    "debian": ("http://deb.debian.org/debian", "http://deb.debian.org/debian-security"),
+    "ubuntu": ("http://archive.ubuntu.com/ubuntu", "http://security.ubuntu.com/ubuntu"),
+}
+"""By family: the mirrors of the packages and of their security fixes. apt checks signatures, not servers."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
     """What a release of a distribution offers. ``cuda`` is None where it packages no CUDA compiler.
@@ -65,6 +72,27 @@ class Distribution:
         """Where its packages come from, the later ones the newer. Debian's point releases need one alone."""
         later = ("-security", "-updates") if self.family == "ubuntu" else ()
         return (self.suite, *(self.suite + pocket for pocket in later))
+
+    @property
+    def public(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The distribution's own mirrors, as its image on Docker Hub names them, and the suites of each."""
+        main, security = PUBLIC[self.family]
+        return (main, (self.suite, f"{self.suite}-updates")), (security, (f"{self.suite}-security",))
+
+    @property
+    def key(self) -> str:
+        """Where the package of keys in an image has those of the distribution."""
+        return f"/usr/share/keyrings/{self.family}-archive-keyring.gpg"
+
+    @property
+    def components(self) -> str:
+        """What its images take packages from."""
+        return {"debian": "main", "ubuntu": "main universe"}[self.family]
+
+    @property
+    def in_lines(self) -> bool:
+        """Whether its sources are in one line each, and not in deb822 notation."""
+        return self.sources.endswith(".list")
 
     def package(self, name: str) -> str:
         """This release's name of a distribution package that was renamed at some point."""

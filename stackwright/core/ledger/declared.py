@@ -23,15 +23,17 @@ COMMENT = r"\s*|#.*"
 class Expected:
     """``path``, ``target`` and ``line`` are patterns of the whole.
 
-    Of a file: ``copy_of`` has the same content, ``line`` fits each of its lines but for comments, ``like`` is
-    the name of a template of venv's; without one of these, any content does. ``of`` is the package whose
-    scripts make it: without that package the name belongs to nothing.
+    Of a file: ``copy_of`` has the same content, but for ``changed``: a pattern, and what our step puts
+    instead. ``line`` fits each of its lines but for comments, ``like`` is the name of a template of venv's;
+    without one of these, any content does. ``of`` is the package whose scripts make it: without that package
+    the name belongs to nothing.
     """
 
     path: re.Pattern[str]
     why: str
     kind: Kind = Kind.FILE
     copy_of: str = ""
+    changed: tuple[re.Pattern[str], str] | None = None
     line: re.Pattern[str] | None = None
     target: re.Pattern[str] | None = None
     like: str = ""
@@ -71,9 +73,10 @@ PAM = (
 )
 NVIDIA = r"/opt/stack/lib/python3\.\d+/site-packages/nvidia/(\w+/)?\w+/lib(64)?"
 OF_VENV = (
-    r"home = /usr/bin|include-system-site-packages = false|version = 3\.[\d.]+"
+    r"home = /usr/bin|include-system-site-packages = true|version = 3\.[\d.]+"
     r"|executable = /usr/bin/python3\.\d+|command = /usr/bin/python3(\.\d+)? -m venv /opt/stack"
 )
+ASKS_OUR_MODULE = (re.compile(r"^(?:passwd|group):.*$", re.MULTILINE), r"\g<0> caller")
 UNIT = r"(/usr)?/lib/systemd/(system|user)/[^/]+"
 BASE = "/usr/share/base-files"
 OPENSSH = "/usr/share/openssh/sshd_config"
@@ -88,6 +91,9 @@ EXPECTED: tuple[Expected, ...] = (
     _link(r"/usr/local/bin/g\+\+", r"/usr/bin/g\+\+-GCC", f"{STEP}; GCC is the row's"),
     _link(r"/opt/stack/lib/python3\.\d+/site-packages/nvidia/\w+/lib/libcudart\.so", r"libcudart\.so\.[\d.]+",
           f"{STEP}: some network plugins of NCCL look for it"),
+    _file(r"/usr/local/lib/libnss_caller\.so\.2", f"{STEP}; static.user-module compiles it again"),
+    Expected(path=re.compile(r"/etc/nsswitch\.conf"), why=f"{STEP}: it asks our module last",
+             copy_of="/usr/share/libc-bin/nsswitch.conf", changed=ASKS_OUR_MODULE),
     _folder("/workspace", STEP),
     _folder("/home/train", "useradd makes it"),
     _file(r"/home/train/(\.bash_logout|\.bashrc|\.profile)", "useradd copies it", copy_of=r"/etc/skel/\1"),
@@ -107,7 +113,6 @@ EXPECTED: tuple[Expected, ...] = (
     _file("/usr/share/info/dir", DISTRIBUTION, copy_of=f"{BASE}/info.dir"),
     _file(r"/etc/adduser\.conf", DISTRIBUTION, copy_of="/usr/share/adduser/adduser.conf"),
     _file("/etc/inputrc", DISTRIBUTION, copy_of="/usr/share/readline/inputrc"),
-    _file(r"/etc/nsswitch\.conf", DISTRIBUTION, copy_of="/usr/share/libc-bin/nsswitch.conf"),
     _file("/etc/ssh/sshd_config", DISTRIBUTION, copy_of=OPENSSH),
     _file("/var/lib/ucf/cache/:etc:ssh:sshd_config", DISTRIBUTION, copy_of=OPENSSH),
     # Small files that scripts write, by what may be in them.
@@ -223,6 +228,7 @@ MODES = (
     _mode("/usr/lib/openssh/ssh-keysign", "root", "root", "reads the keys of the host", 0o4755),
     _mode("/etc/g?shadow-?", "root", "shadow", "would hold passwords", 0o640),
     _mode("/(tmp|var/tmp|run/lock)", "root", "root", "for the files of everyone", 0o1777),
+    _mode(r"/usr/local/lib/python3\.\d+/dist-packages/stackwright\.pth", "root", "root", STEP),
     _mode("/var/(local|mail)|/usr/local/lib/python3.*", "root", "root|staff|mail", DISTRIBUTION,
           0o2775, 0o755),
     _mode("/var/log/journal", "root", "systemd-journal", "its files get that group", 0o2755),
@@ -230,13 +236,14 @@ MODES = (
           "apt downloads as this user, who is 42 where the host's apt made the base", 0o700),
     _mode("/run/systemd/netif(/.*)?|/var/lib/systemd/network", "systemd-network", "systemd-network",
           DISTRIBUTION),
-    _mode(r"/home/train(/\.(bash_logout|bashrc|profile))?|/workspace", "train", "train", "the user's own"),
+    _mode("/home/train|/workspace", "train", "train", "for any user that the image runs as", 0o1777),
+    _mode(r"/home/train/\.(bash_logout|bashrc|profile)", "train", "train", "the user's own"),
     _mode(DEVICES, "root", "root|tty", "a device for everyone", 0o666),
 )  # fmt: skip
 
 PRIVATE = re.compile(
     r"/root(/\.ssh)?|/etc/(\.pwd\.lock|ssl/private|security/opasswd|credstore(\.encrypted)?)|/etc/g?shadow-?"
-    r"|/var/(cache|lib|log)/private|/var/cache/(ldconfig|debconf/passwords\.dat|apt/archives/lock)|/home/train"
+    r"|/var/(cache|lib|log)/private|/var/cache/(ldconfig|debconf/passwords\.dat|apt/archives/lock)"
     r"|/var/lib/(dpkg/(lock(-frontend)?|triggers/Lock)|apt/lists/lock)"
     r"|/var/(cache/apt/archives|lib/apt/lists)/partial"
 )

@@ -77,7 +77,7 @@ TAKES_AWAY = frozenset({Kind.WHITEOUT, Kind.OPAQUE})
 
 KEPT = re.compile(
     r"/var/lib/dpkg/(status|diversions|info/[^/]+\.(list|md5sums)|alternatives/[^/]+)|/etc/(?!ssl/certs/.*\.pem).+"
-    r"|/usr/share/(base-passwd/(passwd|group)\.master|ca-certificates/.+\.crt)|/usr/local/share/ca-certificates/.+"
+    r"|/usr/share/(base-passwd/(passwd|group)\.master|libc-bin/nsswitch\.conf|ca-certificates/.+\.crt)|/usr/local/share/ca-certificates/.+"
     r"|/opt/stack/lib/python3\.\d+/site-packages/[^/]+\.dist-info/RECORD"
     r"|/opt/stack/(pyvenv\.cfg|\.gitignore|bin/[Aa]ctivate[.\w]*)|/usr/lib/python3\.\d+/venv/scripts/[^/]+/[^/]+"
     r"|/run/[^/]+|/var/lib/python/[^/]+"

@@ -45,7 +45,7 @@ def document(tree: Tree, keys: Collection[str]) -> dict[str, Any]:
         "private_keys": [{"path": path, "readable": True} for path in sorted(keys)],
         "host_keys": [path for path, name in names if HOST_KEY.fullmatch(name)],
         "authorities": _authorities(tree),
-        "leftovers": {name: _left(files, pattern) for name, pattern in PLACES.items()},
+        "leftovers": {name: _left(files, pattern, name == "apt_sources") for name, pattern in PLACES.items()},
         "nvcc": [
             file.path for file in files
             if posixpath.basename(file.path) in ("nvcc", "nvcc.real") and file.mode & 0o111
@@ -57,9 +57,9 @@ def document(tree: Tree, keys: Collection[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _left(files: Iterable[Entry], pattern: re.Pattern[str]) -> list[dict[str, Any]]:
+def _left(files: Iterable[Entry], pattern: re.Pattern[str], hashed: bool) -> list[dict[str, Any]]:
     return [
-        {"path": file.path, "bytes": file.size}
+        {"path": file.path, "bytes": file.size, **({"sha256": file.sha256} if hashed else {})}
         for file in files
         if file.size and pattern.fullmatch(file.path)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from stackwright.core.ledger import wheels
 from stackwright.core.ledger.books import Books, expected
 from stackwright.core.ledger.debian import leads_to
 from stackwright.core.ledger.declared import DANGLING, Expected
-from stackwright.core.ledger.entry import Entry, Kind
+from stackwright.core.ledger.entry import Entry, Kind, Tree
 
 DOCUMENTS, LICENSES = "/usr/share/doc/", "/usr/share/common-licenses/"
 """Of base-files, on which every package may rely without naming it (Debian's policy manual, 12.5)."""
@@ -157,8 +158,11 @@ def _content(entry: Entry, one: Expected, match: re.Match[str], books: Books) ->
     tree = books.tree
     if one.copy_of:
         origin = match.expand(one.copy_of)
-        same = (there := tree.entries.get(origin)) is not None and there.sha256 == entry.sha256
-        return None if same else problem("declared", entry, f"is no copy of {origin}")
+        return (
+            None
+            if _is_copy(entry, one, origin, tree)
+            else problem("declared", entry, f"is no copy of {origin}")
+        )
     if one.line is not None:
         lines = tree.texts.get(entry.path, "\0").splitlines()
         odd = [line for line in lines if not one.line.fullmatch(line)]
@@ -169,6 +173,14 @@ def _content(entry: Entry, one: Expected, match: re.Match[str], books: Books) ->
         right = any(_fits(template, tree.texts.get(entry.path, "")) for template in texts)
         return None if right else problem("declared", entry, "is not as venv makes it")
     return None
+
+
+def _is_copy(entry: Entry, one: Expected, origin: str, tree: Tree) -> bool:
+    if one.changed is None:
+        return (there := tree.entries.get(origin)) is not None and there.sha256 == entry.sha256
+    pattern, instead = one.changed
+    wanted = pattern.sub(instead, tree.texts.get(origin, "\0")).encode(errors="surrogateescape")
+    return hashlib.sha256(wanted).hexdigest() == entry.sha256
 
 
 def _fits(template: str, text: str) -> bool:

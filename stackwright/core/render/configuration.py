@@ -18,7 +18,9 @@ USER = "train"
 FOLDER = "/workspace"
 SHELL = ("/bin/bash", "-euo", "pipefail", "-c")
 INIT = "/usr/bin/tini"
-ENTRYPOINT = (INIT, "-g", "--")
+HOME = f"/home/{USER}"
+WITH_HOME = "/usr/local/bin/with-home"
+ENTRYPOINT = (INIT, "-g", "--", WITH_HOME)
 COMMAND = ("/bin/bash",)
 SSH_SERVER = "/usr/local/bin/sshd-as-user"
 
@@ -40,6 +42,16 @@ def environment(stack: Stack) -> dict[str, str]:
     return {"LANG": "C.UTF-8", **_last_step(stack), **_own(stack)}
 
 
+def environment_of_sif(stack: Stack) -> dict[str, str]:
+    """Return the same for a SIF, where the home is that of Apptainer's user."""
+    return {name: value for name, value in environment(stack).items() if name != "HOME"}
+
+
+def user_base(stack: Stack) -> str:
+    """Return the folder of the user's own packages, below the home: of each row its own."""
+    return f"/.local/stackwright/{stack.id}"
+
+
 def history(stack: Stack) -> tuple[str, ...]:
     """Return the instructions ENV as an image's history has them, each with all that it sets."""
     last, own = (
@@ -57,6 +69,7 @@ def _last_step(stack: Stack) -> dict[str, str]:
     return {
         "PATH": f"{VENV}/bin:{_cuda(stack)}{PATH}",
         "VIRTUAL_ENV": VENV,
+        "HOME": HOME,
         **CUDA.environment(require_cuda(stack.cuda_runtime or stack.cuda)),
     }
 
@@ -83,7 +96,7 @@ def entrypoint(stack: Stack) -> tuple[str, ...]:
 def runscript(stack: Stack) -> tuple[str, ...]:
     """Return the lines of a definition file's runscript; comments are left out."""
     own = "".join(f"{word} " for word in stack.entrypoint)
-    return ('if [ "$#" -eq 0 ]; then set -- /bin/bash; fi', f'exec {INIT} -s -g -- {own}"$@"')
+    return ('if [ "$#" -eq 0 ]; then set -- /bin/bash; fi', f'exec {INIT} -s -g -- {WITH_HOME} {own}"$@"')
 
 
 def settings(stack: Stack) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from stackwright.core.model.row import Flavour, Mpi, MpiFlavour, Recipe, Stack
 from stackwright.core.model.target import AMD64
 from stackwright.core.render import package_layers
 from stackwright.core.render.configuration import entrypoint, require_cuda, runscript
+from stackwright.core.render.own_files import minor, own_files
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.lockfile import added_pins, pins, toolchain_pins
@@ -92,7 +93,7 @@ def _compiled_from(one: Compiled) -> dict[str, Any]:
 def render(stack: Stack, sources: Sources) -> Recipe:
     """Return the context of one image; the same stack and sources give the same bytes."""
     dockerfile = environment(sources).get_template("Dockerfile.j2").render(**values(stack, sources))
-    own = {"layers.json": _layers_json(stack), "image/layers.py": sources.layers_script}
+    own = {"layers.json": _layers_json(stack), "image/layers.py": dict(sources.image)["layers.py"]}
     return recipe(stack, {**context(stack, sources), **own, "Dockerfile": (dockerfile + "\n").encode()})
 
 
@@ -106,7 +107,7 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
     files = {
         "requirements.txt": pins(stack.lock).encode(),
         "row.json": (_row_json(stack) + "\n").encode(),
-        "image/sshd-as-user": sources.sshd_script,
+        **own_files(stack, dict(sources.image)),
     }
     if stack.lock.toolchain:
         files["toolchain.txt"] = toolchain_pins(stack.lock).encode()
@@ -217,11 +218,11 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "base_template": f"base.{stack.provider}.j2",
         "packages": _packages(stack, known),
         "python": _python(stack, known),
+        "python_minor": minor(stack),
         "gcc_release": distributions.gcc_release(stack.gcc),
         "cuda_home": "/opt/cuda" if stack.lock.toolchain else provider.cuda_home,
         "cuda_folder": provider.copies(stack),
         "apt_sections": provider.sections,
-        "own_sources": provider.own_sources,
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
         "arch_flags": " ".join(AMD64.cpu_flags),
         "frameworks_text": frameworks_text(stack),
@@ -270,8 +271,8 @@ def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
 
 def _python(stack: Stack, known: distributions.Distribution) -> str:
     """Return the program, whose name is also the head of its packages': the distribution's own is python3."""
-    minor = ".".join(stack.python.split(".")[:2])
-    return "python3" if minor == known.python else f"python{minor}"
+    release = minor(stack)
+    return "python3" if release == known.python else f"python{release}"
 
 
 def _packages(stack: Stack, known: distributions.Distribution) -> dict[str, tuple[str, ...]]:

@@ -14,15 +14,15 @@ SHIPPED_MATRIX = "matrix.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """``files`` are those that components compile from, by their path. ``companions`` go next to a
+    """``files`` are those that components compile from, by their path. ``image``: those of the folder of that
+    name. ``companions`` go next to a
     definition file: the probes, what judges them, and the examples. ``matrix`` is the source that a rendered
     file names.
     """
 
     templates: tuple[tuple[str, str], ...]
     files: tuple[tuple[str, bytes], ...]
-    sshd_script: bytes
-    layers_script: bytes
+    image: tuple[tuple[str, bytes], ...]
     series: Series
     companions: tuple[tuple[str, bytes], ...] = ()
     matrix: str = SHIPPED_MATRIX
@@ -50,8 +50,7 @@ class Sources:
                 (path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)
             ),
             files=tuple((path, (root / path).read_bytes()) for path in files),
-            sshd_script=(root / "image" / "sshd-as-user").read_bytes(),
-            layers_script=(root / "image" / "layers.py").read_bytes(),
+            image=tuple((path.name, path.read_bytes()) for path in sorted((root / "image").iterdir())),
             series=series,
             matrix=matrix if re.fullmatch(r"[A-Za-z0-9._-]{1,60}", matrix) else "its matrix",
         )

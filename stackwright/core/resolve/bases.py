@@ -27,7 +27,6 @@ class Provider:
 
     ``installs`` are the distribution's packages with it, from ``sections`` of the archive beyond main.
     ``copies`` is the folder of the stage ``cuda`` that becomes ``cuda_home`` instead, or empty.
-    ``own_sources``: the base names a mirror, which a site's takes the place of, and which is not shipped.
     ``images`` are those that a rendered file names, ``wanted`` those that the lock means. ``tagged`` are
     those that a registry has, whose tags can be moved: NAME:TAG.
     """
@@ -37,7 +36,6 @@ class Provider:
     images: Callable[[Stack], Images]
     wanted: Callable[[Stack], Images]
     tagged: Callable[[Cell], tuple[str, ...]] = lambda cell: ()
-    own_sources: bool = False
     installs: tuple[str, ...] = ()
     sections: str = ""
     copies: Callable[[Stack], str] = lambda stack: ""
@@ -103,7 +101,6 @@ PROVIDERS: Mapping[str, Provider] = {
     ProviderName.NVIDIA: Provider(
         nvcc=NVCC,
         cuda_home="/usr/local/cuda",
-        own_sources=True,
         copies=lambda stack: f"/usr/local/cuda-{stack.cuda}",
         images=_nvidia_images,
         wanted=_nvidia_wanted,

@@ -326,10 +326,7 @@ def apt_sources(mirror: str, release: Distribution) -> str:
     The keys are those that the image's own package of keys brings.
     """
     address = checked_url(mirror, "mirror")
-    key = f"/usr/share/keyrings/{release.family}-archive-keyring.gpg"
-    components = {"debian": "main", "ubuntu": "main universe"}[release.family]
-    in_lines = release.sources.endswith(".list")
-    return APT.sources(address, release.suites, components, key, in_lines=in_lines)
+    return APT.sources(address, release.suites, release.components, release.key, in_lines=release.in_lines)
 
 
 def site_secrets(directory: Path, found: Site, release: Distribution) -> tuple[Secret, ...]:

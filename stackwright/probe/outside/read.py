@@ -13,6 +13,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.ledger.books import Row
 from stackwright.core.model.row import World
 from stackwright.core.model.site import Site
+from stackwright.core.render.own_files import digests
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned
@@ -21,16 +22,13 @@ from stackwright.probe import site_leaks
 from stackwright.probe.outside import layers, squashfs
 from stackwright.probe.outside.documents import Documents, documents, not_read
 
-SSHD = ("image/sshd-as-user", "/usr/local/bin/sshd-as-user")
-"""In the build's context, and in the image."""
-
 
 def row_of(planned: Planned, world: str) -> Row:
     gcc = distributions.gcc_release(planned.stack.gcc)
-    copied = (pair for folder in planned.stack.files for pair in folder.placed())
-    put = ((SSHD[1], dict(planned.recipe.files)[SSHD[0]]), *copied)
-    files = {path: hashlib.sha256(content).hexdigest() for path, content in put}
-    return Row(gcc=gcc, world=World(world), files=files)
+    copied = dict(pair for folder in planned.stack.files for pair in folder.placed())
+    files = {path: hashlib.sha256(content).hexdigest() for path, content in copied.items()}
+    own = digests(planned.stack, dict(planned.recipe.files))
+    return Row(gcc=gcc, world=World(world), files=own | files)
 
 
 def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:

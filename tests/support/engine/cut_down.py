@@ -49,7 +49,12 @@ WHEEL
 NO_ANSWER = b"import pathlib, sys\npathlib.Path(sys.argv[1]).write_text('{}')\n"
 STANDS_IN = {"probes/attack.py": NO_ANSWER, "probes/compile.py": NO_ANSWER}
 BESIDE = tuple((name, STANDS_IN.get(name, content)) for name, content in SOURCES.companions)
-SMALL = replace(SOURCES.with_file(SCRIPT, BUILD_SCRIPT.encode()), companions=BESIDE)
+TEMPLATES = tuple(
+    (name, text.replace("gcc -shared -fPIC -Os -s -o", "tee").replace("-x c - <", "<"))
+    for name, text in SOURCES.templates
+)
+"""There is no gcc, so that the source of the name service is in the place of the module."""
+SMALL = replace(SOURCES.with_file(SCRIPT, BUILD_SCRIPT.encode()), companions=BESIDE, templates=TEMPLATES)
 WITHOUT_NCCL = SMALL.with_file(SCRIPT, BUILD_SCRIPT.replace('"nccl", ', "").encode())
 
 

@@ -100,7 +100,7 @@ def system(row: Stack) -> dict[str, Any]:
     programs = dict.fromkeys(("gcc", "g++", "mpirun", "sshd", "ssh", "tini"), "/usr/bin/program")
     return {
         "os": {"ID": "debian", "VERSION_ID": "13", "VERSION_CODENAME": "trixie", "debian_version": "13.7"},
-        "compiled": None, "ssh": {"client": None, "server": None}, "init": None,
+        "compiled": None, "name_service": None, "ssh": {"client": None, "server": None}, "init": None,
         "user": {"uid": 1000, "gid": 1000, "name": "train", "home": "/home/train"},
         "python": {"version": "3.13.5"}, "gcc": "13.3.0", "g++": "13.3.0", "nvcc": None, "headers": True,
         "mpirun": "mpirun (Open MPI) 5.0.7\n", "programs": programs, "row": json.dumps(declared(row)),

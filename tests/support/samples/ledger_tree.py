@@ -117,7 +117,7 @@ def tree(changed: Changes | None = None, texts: Mapping[str, bytes] | None = Non
         link("/usr/bin/awk", "/etc/alternatives/awk"),
         link("/etc/alternatives/awk", "/usr/bin/gcc-13"), link("/usr/local/bin/cc", "gcc"),
         link("/usr/local/bin/gcc", "/usr/bin/gcc-13"), folder("/tmp", mode=0o1777),
-        folder("/home/train", mode=0o700, uid=1000, gid=1000), folder("/usr/bin"), folder("/opt/stack"),
+        folder("/home/train", mode=0o1777, uid=1000, gid=1000), folder("/usr/bin"), folder("/opt/stack"),
     )  # fmt: skip
     entries |= {one.path: one for one in others}
     for path, entry in (changed or {}).items():

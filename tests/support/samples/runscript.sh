@@ -1,5 +1,5 @@
 #!/bin/sh
-OCI_ENTRYPOINT='"/usr/bin/tini" "-g" "--"'
+OCI_ENTRYPOINT='"/usr/bin/tini" "-g" "--" "/usr/local/bin/with-home"'
 OCI_CMD='"/bin/bash"'
 
 # When SINGULARITY_NO_EVAL set, use OCI compatible behavior that does
@@ -8,7 +8,8 @@ OCI_CMD='"/bin/bash"'
 if [ -n "$SINGULARITY_NO_EVAL" ]; then
     # ENTRYPOINT only - run entrypoint plus args
     if [ -z "$OCI_CMD" ] && [ -n "$OCI_ENTRYPOINT" ]; then
-        set -- '--' "$@"
+        set -- '/usr/local/bin/with-home' "$@"
+set -- '--' "$@"
 set -- '-g' "$@"
 set -- '/usr/bin/tini' "$@"
 
@@ -27,14 +28,16 @@ set -- '/usr/bin/tini' "$@"
     # ENTRYPOINT and CMD - run ENTRYPOINT with CMD as default args
     # override with user provided args
     if [ $# -gt 0 ]; then
-        set -- '--' "$@"
+        set -- '/usr/local/bin/with-home' "$@"
+set -- '--' "$@"
 set -- '-g' "$@"
 set -- '/usr/bin/tini' "$@"
 
 	else
         set -- '/bin/bash' "$@"
 
-        set -- '--' "$@"
+        set -- '/usr/local/bin/with-home' "$@"
+set -- '--' "$@"
 set -- '-g' "$@"
 set -- '/usr/bin/tini' "$@"
 

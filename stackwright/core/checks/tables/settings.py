@@ -30,6 +30,9 @@ OF_AN_EXAMPLE = re.compile(
 )
 """What Apptainer sets for each %apprun of a definition file: where its files are, and nothing else."""
 
+USER_BASE = "PYTHONUSERBASE"
+"""What image/own-packages.pth sets in each process of Python."""
+
 JUDGED = ("Env", "Entrypoint", "Cmd", "User", "WorkingDir", "Labels")
 """Keys of the configuration that a check of their own looks at."""
 
@@ -63,7 +66,9 @@ def _pairs(stack: Stack, facts: Facts) -> dict[str, str]:
     return {
         name: value
         for name, value in seen.items()
-        if not OF_ENGINE.fullmatch(name) and not OF_AN_EXAMPLE.fullmatch(f"{name}={value}")
+        if not OF_ENGINE.fullmatch(name)
+        and not OF_AN_EXAMPLE.fullmatch(f"{name}={value}")
+        and not (name == USER_BASE and value.endswith(rendered.user_base(stack)))
     }
 
 
@@ -74,7 +79,9 @@ def _elsewhere(name: str, value: str, docker: bool) -> bool:
 
 def environment(stack: Stack, facts: Facts) -> Finding:
     """The values of unknown variables are not shown: they may be anything."""
-    wanted, found, docker = rendered.environment(stack), _pairs(stack, facts), "image" in facts
+    docker = "image" in facts
+    wanted = rendered.environment(stack) if docker else rendered.environment_of_sif(stack)
+    found = _pairs(stack, facts)
     problems = [f"{name} is not set" for name in wanted if name not in found]
     problems += [
         f"{name} is {found[name]!r}, the row's is {value!r}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from stackwright.core.checks.check import (
@@ -25,6 +27,7 @@ from stackwright.core.launch.fit import image as images
 from stackwright.core.model.labels import KEY, PROVIDER, ROW, SHAPES, STACK, VERSION
 from stackwright.core.model.row import Flavour, Stack, Tier
 from stackwright.core.render.dockerfile import declared
+from stackwright.core.render.own_files import public_sources
 from stackwright.core.versions import upstream
 
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
@@ -63,8 +66,10 @@ def site_ca(stack: Stack, facts: Facts) -> Finding:
     return finding(problems, f"{found['count']} certificates, all of the distribution")
 
 
-def _left(facts: Facts, names: Iterable[str]) -> Finding:
-    found = [entry for name in names for entry in take(facts, "files", "leftovers", name)]
+def _left(facts: Facts, names: Iterable[str], own: Mapping[str, str] = MappingProxyType({})) -> Finding:
+    """``own``: the SHA-256 of files that our steps put there."""
+    every = [entry for name in names for entry in take(facts, "files", "leftovers", name)]
+    found = [entry for entry in every if own.get(entry["path"]) != entry.get("sha256", "")]
     total = sum(entry["bytes"] for entry in found)
     paths = [entry["path"] for entry in found]
     problems = [f"{len(paths)} files, {total} bytes: {listed(paths)}"] if paths else []
@@ -88,7 +93,10 @@ def apt_cache(stack: Stack, facts: Facts) -> Finding:
 
 
 def site_config(stack: Stack, facts: Facts) -> Finding:
-    return _left(facts, ("pip_config", "apt_sources", "apt_proxy"))
+    """But for the distribution's public mirror, with which the image is shipped."""
+    release = distributions.known(stack.os)
+    public = hashlib.sha256(public_sources(release).encode()).hexdigest()
+    return _left(facts, ("pip_config", "apt_sources", "apt_proxy"), {release.sources: public})
 
 
 def site_layers(stack: Stack, facts: Facts) -> Finding:
@@ -163,6 +171,11 @@ def compiler(stack: Stack, facts: Facts) -> Finding:
     if broken and not problems:
         problems = [f"g++ compiles no extension: {cause(broken)}"]
     return finding(problems, "a small extension in C++ was compiled and loaded")
+
+
+def name_service(stack: Stack, facts: Facts) -> Finding:
+    broken = take(facts, "system", "name_service")
+    return finding([cause(broken)] if broken else [], "gcc makes the same of its source")
 
 
 def nvcc(stack: Stack, facts: Facts) -> Finding:
@@ -280,6 +293,8 @@ RULES = (
          why="Without the user-space libraries of RDMA, NCCL falls back to TCP and says nothing."),
     Rule(id="static.compiler", tier=S, judge=compiler,
          why=f"{COMPILERS} and Triton compile at run time and need gcc, g++ and Python's headers."),
+    Rule(id="static.user-module", tier=S, judge=name_service, needs=("static.compiler",),
+         why="Every process loads the module that names a user whom /etc/passwd does not know."),
     Rule(id="static.nvcc", tier=S, judge=nvcc,
          why="A runtime image ships no CUDA compiler (5 GB), a devel image ships the row's."),
     Rule(id="static.oci-labels", tier=S, judge=oci_labels,

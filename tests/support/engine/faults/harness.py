@@ -19,6 +19,7 @@ import horovod_source as source
 from patching import apply, hunks
 
 from faults.variants import Variant
+from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
@@ -36,8 +37,10 @@ from stackwright.core.model.row import (
 )
 from stackwright.core.model.site import Site
 from stackwright.core.model.target import AMD64
-from stackwright.core.render.dockerfile import declared
+from stackwright.core.render.dockerfile import declared, environment
 from stackwright.core.render.dockerfile import labels as rendered_labels
+from stackwright.core.render.own_files import minor, own_files
+from stackwright.core.render.sources import Sources
 from stackwright.core.versions import upstream
 from stackwright.engines import docker as engine
 from stackwright.engines.bases.debian import KEEP_NOTHING_OF_THE_SITE
@@ -188,7 +191,7 @@ def write_context(folder: Path, stack: Stack) -> None:
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     note = folder / "tree" / "native-1.0.dist-info" / "stackwright.json"
     note.write_text(json.dumps(compiled_note(stack)))
-    (folder / "row.json").write_text(json.dumps(declared(stack)))
+    write_own(folder, stack)
     flags = list(AMD64.cpu_flags)
     noted = {"nvcc": stack.cuda, "gcc": stack.gcc, "patches": list(stack.patches), "cpu_flags": flags}
     (folder / "tree" / "horovod" / "build_info.json").write_text(json.dumps(noted))
@@ -202,6 +205,23 @@ def compiled_note(stack: Stack) -> dict[str, object]:
         "cpu_flags": list(AMD64.cpu_flags),
         "packages": {package.name: package.version for package in stack.lock.packages},
     }  # fmt: skip
+
+
+def write_own(folder: Path, stack: Stack) -> dict[str, bytes]:
+    """What our last step puts into every image, in the folder ``own``, and that step; return the files."""
+    root = HERE.parents[3]
+    sources = Sources.load(root, load_series(root / "patches" / "horovod"))
+    files = own_files(stack, dict(sources.image))
+    for name, content in files.items():
+        target = folder / "own" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    (folder / "own" / "row.json").write_text(json.dumps(declared(stack)))
+    step = environment(sources).get_template("steps/row.j2")
+    given = {"os": distributions.known(stack.os), "python_minor": minor(stack)}
+    install = vars(step.make_module(given))["install"]
+    (folder / "own" / "install.sh").write_text(install("/tmp/own"))
+    return files
 
 
 def labels(stack: Stack) -> dict[str, str]:

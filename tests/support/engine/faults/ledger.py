@@ -17,9 +17,10 @@ RUN python3 -m venv /opt/stack && rm -rf /var/cache/ldconfig/aux-cache \
 RUN for tool in gcc g++; do ln -s /usr/bin/$tool-GCC /usr/local/bin/$tool; done \
     && ln -s gcc /usr/local/bin/cc && ln -s g++ /usr/local/bin/c++ && rm -rf /var/log/apt \
     && useradd --create-home --uid 1000 --shell /bin/bash train && install -d -o train -g train /workspace
-COPY --chmod=0755 sshd-as-user /usr/local/bin/sshd-as-user
-COPY --chmod=0755 sshd-as-user /opt/ours/start
-COPY --chmod=0644 sshd-as-user /opt/ours/settings
+COPY own /tmp/own
+RUN bash -euo pipefail /tmp/own/install.sh && rm -r /tmp/own
+COPY --chmod=0755 start /opt/ours/start
+COPY --chmod=0644 start /opt/ours/settings
 """
 
 

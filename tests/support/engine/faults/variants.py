@@ -25,7 +25,7 @@ TOGETHER = (
     ("no-import", "lost-package", "programs-that-do-not-work"),
     ("provider-cut-short", "provider-without-its-library", "ucx-module-cut-short", "ucx-without-infiniband",
      "other-ucx", "no-pmix", "no-openmp", "unused-nccl", "addition-does-not-import",
-     "addition-lacks-another", "addition-hides-a-program", "addition-at-startup"),
+     "addition-lacks-another", "addition-hides-a-program", "addition-at-startup", "other-user-module"),
     ("second-nccl", "second-cudart", "second-cudnn", "parts-that-are-gone"),
     ("torch-of-the-user", "horovod-before-ours", "addition-replaces-a-module",
      "addition-of-the-user"),
