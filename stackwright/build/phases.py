@@ -188,11 +188,12 @@ def _probe_docker(job: Job, current: Record) -> Record:
     not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
 
     def execute(
-        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
-    ) -> Completed:
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None,
+        read_only: bool = False,
+    ) -> Completed:  # fmt: skip
         container = engine.Job(
             image=job.reference, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts),
-            user=user, network=False, shm=SHARED_MEMORY, gpu=gpu,
+            user=user, network=False, shm=SHARED_MEMORY, gpu=gpu, read_only=read_only,
         )  # fmt: skip
         return engine.run(job.docker, container, timeout=timeout)
 
@@ -244,8 +245,9 @@ def probe_file(
     not_run = {Tier.GPU: access.reason} if isinstance(access, NoGpu) else {}
 
     def execute(
-        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
-    ) -> Completed:
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None,
+        read_only: bool = False,
+    ) -> Completed:  # fmt: skip
         return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout, gpu=gpu)
 
     subject = Subject(world=World.SIF, execute=execute, labels=labels, scripts=scripts, outside=outside)

@@ -123,7 +123,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A container to be: the options of ``docker run``. ``shm`` is in bytes (None: 64 MiB)."""
+    """A container to be: the options of ``docker run``. ``shm`` is in bytes (None: 64 MiB).
+
+    ``read_only``: its root, with a /tmp of memory.
+    """
 
     image: str
     argv: tuple[str, ...] = ()
@@ -138,6 +141,7 @@ class Job:
     network: bool = True
     privileged: bool = False
     gpu: GpuAccess | None = None
+    read_only: bool = False
 
 
 def pid_namespace() -> str:
@@ -364,6 +368,8 @@ def _options(job: Job) -> dict[str, Any]:
         "network_mode": None if job.network else "none", "privileged": job.privileged,
         "log_config": LogConfig(type=LogConfig.types.JSON, config={}), **gpu,
     }  # fmt: skip
+    if job.read_only:
+        options |= {"read_only": True, "tmpfs": {"/tmp": "exec,mode=1777"}}  # noqa: S108 (in the container)
     if not job.network:  # else its own name resolves to nothing, and gloo asks for it
         options |= {"hostname": ALONE, "extra_hosts": {ALONE: "127.0.0.1"}}
     if job.entrypoint is not None:

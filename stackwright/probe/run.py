@@ -21,8 +21,10 @@ from pydantic import TypeAdapter
 
 from stackwright.core import credentials
 from stackwright.core.checks.judge import verify
-from stackwright.core.checks.probes import words
-from stackwright.core.model.row import Check, Stack, Tier, Verdict
+from stackwright.core.checks.probes import WHO, sealed_words, words
+from stackwright.core.checks.stranger import STRANGER
+from stackwright.core.model.row import Check, Stack, Tier, Verdict, World
+from stackwright.core.render import configuration
 from stackwright.engines.docker import Mount
 from stackwright.host.runner import Completed, Runner
 from stackwright.probe import agreement as agreed
@@ -41,10 +43,17 @@ class Execute(Protocol):
 
     The container has no network, the host's name in it resolves (Horovod's Gloo asks for its address), and
     /dev/shm of 1 GiB. ``user`` None: the image's default user; "0": root, where the engine can.
+    ``read_only``: its root, with a /tmp of memory.
     """
 
     def __call__(
-        self, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+        self,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount],
+        timeout: float,
+        user: str | None,
+        read_only: bool = False,
     ) -> Completed: ...
 
 
@@ -91,7 +100,7 @@ def probe_image(
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         fresh.chmod(0o777)  # the image has users of its own
-        errors = _probe_into(fresh, subject, probes, words(stack, gpus, not_run))
+        errors = _probe_into(fresh, subject, probes, _asked(stack, subject.world, gpus, not_run))
         _redact(fresh)
         facts = gather(fresh)
         if errors:
@@ -103,24 +112,58 @@ def probe_image(
     return Probed(facts=facts, verdict=verify(stack, facts, subject.world, not_run))
 
 
-def _probe_into(fresh: Path, subject: Subject, probes: Path, asked: Sequence[str]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Words for probes/run.py: as the image's user, and as an unknown one with a root that is read-only."""
+
+    words: tuple[str, ...]
+    sealed: tuple[str, ...] = ()
+
+
+def _asked(stack: Stack, world: str, gpus: int, not_run: Mapping[Tier, str]) -> Asked:
+    """In a SIF the user is Apptainer's, and the root is read-only, in all that is asked."""
+    asked = words(stack, gpus, not_run)
+    if world != World.DOCKER:
+        return Asked(words=asked if Tier.STATIC in not_run else (*asked, WHO))
+    return Asked(words=asked, sealed=sealed_words(stack, not_run))
+
+
+def _probe_into(fresh: Path, subject: Subject, probes: Path, asked: Asked) -> tuple[str, ...]:
     """Write all facts of the image, and return what went wrong."""
     run = partial(_run, subject.execute, probes, fresh)
-    with ThreadPoolExecutor(1) as reader:
-        reading = reader.submit(subject.outside) if subject.outside else None
-        errors = run(None, asked)
+    with ThreadPoolExecutor(2) as pool:
+        reading = pool.submit(subject.outside) if subject.outside else None
+        strange = pool.submit(_as_stranger, subject.execute, probes, fresh, asked.sealed)
+        errors = run(None, asked.words)
         read = reading.result() if reading else None
+        told, sealed = strange.result()
+        errors = (*errors, *told)
     if read is None or read.files is None:  # as root, because other users may not read keys
         errors = (*run("0", ("files",)), *errors)
     description = subject.description()
     found = _credentials(description, _read(fresh / "system.json"))
-    documents = {**description, "credentials": found}
+    documents = {**description, "credentials": found, "sealed": sealed}
     if read is not None:
         documents |= {"ledger": read.ledger, "files": read.files, "layers": read.layers}
     for name, document in documents.items():
         if document is not None:
             (fresh / f"{name}.json").write_text(json.dumps(document, indent=1, sort_keys=True))
     return errors
+
+
+def _as_stranger(
+    execute: Execute, probes: Path, fresh: Path, asked: Sequence[str]
+) -> tuple[tuple[str, ...], Mapping[str, Any] | None]:
+    """Return what went wrong, and the facts of a container whose root is read-only; None where none is asked
+    for. Both containers are started as the image starts a command."""
+    if not asked:
+        return (), None
+    run = partial(_run, execute, probes, user=STRANGER, start=(configuration.WITH_HOME,))
+    errors = run(fresh, asked=(WHO,)) if WHO in asked else ()
+    with tempfile.TemporaryDirectory(prefix=f"{fresh.name}-sealed-", dir=fresh.parent) as folder:
+        Path(folder).chmod(0o777)
+        errors = (*errors, *run(Path(folder), asked=asked, read_only=True))
+        return errors, gather(Path(folder))
 
 
 def _credentials(of_image: Mapping[str, Any], system: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,16 +182,17 @@ def _redact(folder: Path) -> None:
 
 
 def _run(
-    execute: Execute, probes: Path, fresh: Path, user: str | None, asked: Sequence[str]
-) -> tuple[str, ...]:
+    execute: Execute, probes: Path, fresh: Path, user: str | None, asked: Sequence[str],
+    *, start: tuple[str, ...] = (), read_only: bool = False,
+) -> tuple[str, ...]:  # fmt: skip
     """Return what went wrong. The folders are named anew in each run: no code in the image can know them."""
     probes_at, facts_at = (f"/{secrets.token_hex(8)}" for _ in range(2))
     mounts = (
         Mount(source=probes.resolve(), target=probes_at),
         Mount(source=fresh.resolve(), target=facts_at, read_only=False),
     )
-    argv = [PYTHON, "-B", f"{probes_at}/run.py", facts_at, *asked]
-    done = execute(argv, mounts=mounts, timeout=TIMEOUT, user=user)
+    argv = [*start, PYTHON, "-B", f"{probes_at}/run.py", facts_at, *asked]
+    done = execute(argv, mounts=mounts, timeout=TIMEOUT, user=user, read_only=read_only)
     if done.ok:
         return ()
     last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]

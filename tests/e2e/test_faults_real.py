@@ -57,6 +57,7 @@ def DistributedOptimizer(optimizer, **k):
     return _wrap(optimizer, **k)"""
 ALL_ALONE = r"#!/bin/sh\nshift 2\n\"$@\" & \"$@\" & wait\n"
 """mpirun that starts two processes which know nothing of each other, as srun does without PMI."""
+OF_ONE_USER = r'#!/bin/sh\n[ $(id -u) = 1000 ] || exit 3\nexec /usr/bin/mpirun.openmpi "$@"\n'
 OTHER_NCCL = 'import ctypes\nctypes.CDLL("/usr/local/lib/libnccl.so.2")'
 
 FAULTS = (
@@ -73,6 +74,12 @@ FAULTS = (
         tier=Tier.COLLECTIVE,
         command=f"rm /usr/bin/mpirun; printf '{ALL_ALONE}' > /usr/bin/mpirun; chmod +x /usr/bin/mpirun",
         red=frozenset({"collective.world"}),
+    ),
+    Fault(
+        name="mpirun-for-one-user",
+        tier=Tier.COLLECTIVE,
+        command=f"rm /usr/bin/mpirun; printf '{OF_ONE_USER}' > /usr/bin/mpirun; chmod +x /usr/bin/mpirun",
+        red=frozenset({"collective.any-user"}),
     ),
     Fault(
         name="second-nccl",

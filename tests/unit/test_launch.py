@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,6 +103,16 @@ def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
         "--network-interfaces", "eth0", "true",
     )  # fmt: skip
     assert found.environment == {"NCCL_IB_DISABLE": "1"}
+
+
+def test_docker_runs_as_the_caller_of_the_line(tmp_path: Path) -> None:
+    (tmp_path / "docker").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(
+        ["bash", "-c", made("openmpi 5", "docker").text], env=path, capture_output=True, text=True, check=True
+    )
+    assert f"--user={os.getuid()}:{os.getgid()}" in said.stdout.splitlines()
 
 
 @pytest.mark.parametrize("fabric", launchers.FABRICS)

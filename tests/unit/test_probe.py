@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from image_facts import docker_facts, stack
 
-from stackwright.core.checks.probes import words
+from stackwright.core.checks.probes import sealed_words, words
+from stackwright.core.checks.stranger import STRANGER
 from stackwright.core.model.row import Outcome, Tier
 from stackwright.engines.docker import Mount
 from stackwright.host.runner import Completed
@@ -35,13 +36,22 @@ class Container:
     def __init__(self, code: int = 0, writes: bool = True) -> None:
         self.code, self.writes = code, writes
         self.calls: list[tuple[Sequence[str], str | None]] = []
+        self.strangers: list[tuple[Sequence[str], bool]] = []
 
     def __call__(
-        self, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+        self,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount],
+        timeout: float,
+        user: str | None,
+        read_only: bool = False,
     ) -> Completed:
-        self.calls.append((argv, user))
         folder = next(mount.source for mount in mounts if not mount.read_only)
         facts = docker_facts(ROW)
+        if user == STRANGER:
+            return self._stranger(argv, folder, read_only)
+        self.calls.append((argv, user))
         if self.writes and user == "0":
             (folder / "files.json").write_text(json.dumps(facts["files"]))
         elif self.writes:
@@ -61,6 +71,16 @@ class Container:
             for run, document in facts["collective"].items():
                 (folder / f"collective-{run.replace('/', '-')}.json").write_text(json.dumps(document))
         return Completed(argv=tuple(argv), returncode=self.code, stdout="", stderr="no such program\n")
+
+    def _stranger(self, argv: Sequence[str], folder: Path, read_only: bool) -> Completed:
+        self.strangers.append((argv, read_only))
+        facts = docker_facts(ROW)
+        left = dict(facts["sealed"]) if read_only else {"stranger": facts["stranger"]}
+        for run, document in left.pop("collective", {}).items():
+            left[f"collective-{run.replace('/', '-')}"] = document
+        for name, document in left.items() if self.writes else ():
+            (folder / f"{name}.json").write_text(json.dumps(document))
+        return Completed(argv=tuple(argv), returncode=self.code, stdout="", stderr="")
 
 
 def probe(
@@ -93,6 +113,8 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
         "history.json",
         "layers.json",
         "ledger.json",
+        "stranger.json",
+        "sealed.json",
     }
     assert [path.name for path in tmp_path.iterdir()] == ["docker"]
 
@@ -163,6 +185,18 @@ def test_words_of_each_tier() -> None:
         "gpu=torch/2", "gpu=torch_distributed/2",
     )  # fmt: skip
     assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=deepspeed"
+
+
+def test_a_stranger_is_asked_with_a_root_that_can_be_written_and_with_one_that_cannot(tmp_path: Path) -> None:
+    container = Container()
+    probe(container, tmp_path / "docker")
+    (first, second) = container.strangers
+    assert first[0][0] == second[0][0] == "/usr/local/bin/with-home", "as the entry point starts a command"
+    assert (first[0][5:], first[1]) == (["stranger"], False)
+    assert (second[0][5:], second[1]) == (list(sealed_words(ROW, {})), True)
+    assert sealed_words(ROW, {}) == ("stranger", "compile=own-caches", "collective=torch/mpi")
+    assert sealed_words(ROW, {Tier.COLLECTIVE: "no"}) == ("stranger", "compile=own-caches")
+    assert sealed_words(replace(ROW, frameworks=(), communication=()), {}) == ("stranger",)
 
 
 def test_every_extension_is_asked_on_its_own() -> None:

@@ -216,6 +216,12 @@ def test_a_label_of_ubuntu_s_image_is_inherited() -> None:
 # -- nothing of ours holds what was planted ---------------------------------------------------------
 
 
+LEFT = (
+    "files", "system", "link", "fabric", "compile", "additions", "compiled", "attack", "together", "stranger",
+)  # fmt: skip
+"""Facts that the probes leave, by their file's name."""
+
+
 def planted(tmp_path: Path) -> tuple[Any, Path]:
     """An image with the secret in every place that an image has for it, probed."""
     facts = docker_facts(ROW)
@@ -230,16 +236,15 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
     )
 
     def execute(
-        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
+        argv: Sequence[str], *, mounts: Sequence[Mount], read_only: bool = False, **_: object
     ) -> Completed:
         folder = next(mount.source for mount in mounts if not mount.read_only)
-        for name in (
-            "files", "system", "link", "fabric", "compile", "additions", "compiled", "attack", "together",
-        ):  # fmt: skip
-            (folder / f"{name}.json").write_text(json.dumps(facts[name]))
+        own = facts["sealed"] if read_only else facts
+        for name in LEFT:
+            (folder / f"{name}.json").write_text(json.dumps(own.get(name, {})))
         for name, document in facts["built"].items():
             (folder / f"built-{name}.json").write_text(json.dumps(document))
-        for run, document in facts["collective"].items():
+        for run, document in own["collective"].items():
             (folder / f"collective-{run.replace('/', '-')}.json").write_text(json.dumps(document))
         return Completed(argv=tuple(argv), returncode=0, stdout="", stderr="")
 

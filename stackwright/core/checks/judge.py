@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from stackwright.core.checks import stranger
 from stackwright.core.checks.check import Finding, MissingFact, NotAsked, Rule
 from stackwright.core.checks.tables import (
     additions,
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     *loaded.RULES,
     *collective.RULES,
     *together.RULES,
+    *stranger.RULES,
     *gpu.RULES,
 )
 

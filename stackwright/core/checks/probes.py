@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stackwright.core.checks import stranger
 from stackwright.core.components.table import imported, joined, of
 from stackwright.core.model.row import Stack, Tier
+
+WHO = "stranger"
+"""The probe of the user that it runs as."""
 
 
 def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
     """What probes/run.py is asked to do as the image's user."""
-    compiling = ("compile",) if any(one.compiles for one in of(stack.frameworks)) else ()
+    compiling = ("compile",) if stranger.compiles_at_run_time(stack) else ()
     every = [one.words(stack, gpus) for one in of((*stack.frameworks, *stack.communication))]
     compiled = (f"compiled={','.join(one.name for one in stack.compiled)}",) if stack.compiled else ()
     tiers: dict[Tier, tuple[str, ...]] = {
@@ -26,6 +30,16 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
         for asked in (tiers, *every)
         for word in asked.get(tier, ())
     )
+
+
+def sealed_words(stack: Stack, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
+    """Return what is asked for once more as an unknown user, with a root that is read-only."""
+    tiers: dict[Tier, tuple[str, ...]] = {
+        Tier.STATIC: (WHO,),
+        Tier.LINK: ("compile=own-caches",) if stranger.compiles_at_run_time(stack) else (),
+        Tier.COLLECTIVE: tuple(f"collective={run}" for run in stranger.first_run(stack)),
+    }
+    return tuple(word for tier, words in tiers.items() if tier not in not_run for word in words)
 
 
 def _additions(stack: Stack) -> tuple[str, ...]:

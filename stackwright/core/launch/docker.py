@@ -7,6 +7,7 @@ from stackwright.core.launch.recipe import Line, Option, Site, Target
 from stackwright.core.model.row import MpiFlavour
 from stackwright.core.model.target import CUDA
 
+OWN_WHY = "as you on the host, so that what it writes is yours; as root, leave it out: mpirun would refuse"
 WHEN = "on one host with Docker: a workstation, or a first try before the cluster"
 
 
@@ -19,7 +20,8 @@ def docker(target: Target, site: Site, command: tuple[str, ...]) -> Line:
         Option(("--gpus", "all"), f"needs {CUDA.vendor}'s container toolkit on the host"),
         Option(("--shm-size", "1g"), SHM_WHY),
         Option(("--ulimit", "memlock=-1"), "NCCL pins the memory that it sends from"),
-        Option(("-v", ".:/workspace"), "the folder with your program; the image's user has uid 1000"),
+        Option(("--user=$(id -u):$(id -g)",), OWN_WHY, expands=True),
+        Option(("-v", ".:/workspace"), "the folder with your program"),
         Option((target.image,), "the image of the row"),
         Option(("mpirun", "-np", str(site.ranks)), RANKS_WHY),
         Option((bind, "none"), BIND_WHY),

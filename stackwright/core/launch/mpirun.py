@@ -114,8 +114,9 @@ def before(target: Target, site: Site) -> tuple[str, ...]:
     """How the containers are started that the line connects."""
     fabric = "--device /dev/infiniband --ulimit memlock=-1 " if site.fabric is Fabric.INFINIBAND else ""
     return (
-        "First, on each host, next to your program, with the keys of this job in ./keys, owned by uid 1000:",
+        "First, on each host, next to your program, as the owner of the job's keys in ./keys:",
         f"  docker run -d --name job --network host --gpus all --shm-size 1g {fabric}"
+        '--user "$(id -u):$(id -g)" '
         "-v .:/workspace -v ./keys:/keys:ro -e AUTHORIZED_KEYS=/keys/id_ed25519.pub "
         f"{target.image} sshd-as-user {site.ssh_port}",
         "Then on the first one, in its container (docker exec -it job bash):",

@@ -185,8 +185,7 @@ class Line:
 
     @property
     def _start(self) -> str:
-        words = (word for option in self.options for word in option.words)
-        return " ".join([*(str(variable) for variable in self.variables), shlex.join((self.program, *words))])
+        return " ".join([*map(str, self.variables), shlex.quote(self.program), *map(str, self.options)])
 
     @property
     def parts(self) -> Mapping[str, Any]:

@@ -40,12 +40,13 @@ def name_of(row: project.Planned, docker: Docker) -> str:
 
 def judge(docker: Docker, stack: Stack, name: str, tiers: Set[Tier], folder: Path) -> Verdict:
     def execute(
-        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
-    ) -> Completed:
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None,
+        read_only: bool = False,
+    ) -> Completed:  # fmt: skip
         # Past the entry point, so that a planted one is found by its check and hides no other.
         job = engine.Job(
             image=name, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts), user=user,
-            network=False, shm=SHARED_MEMORY,
+            network=False, shm=SHARED_MEMORY, read_only=read_only,
         )  # fmt: skip
         return engine.run(docker, job, timeout=timeout)
 

@@ -9,6 +9,7 @@ from typing import Any
 from attack_facts import attack
 
 from stackwright.core.checks.judge import verify
+from stackwright.core.checks.stranger import first_run
 from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack
@@ -314,6 +315,27 @@ def gpu() -> dict[str, Any]:
     return {name: {"code": 0, "asked": 1, "ranks": [dict(one)]} for name in ("torch", "torch_distributed")}
 
 
+def stranger(*, read_only: bool = False) -> dict[str, Any]:
+    """As the user of the probe's second container, and where the root is read-only."""
+    names = {
+        "uid": 12345, "gid": 23456, "name": "uid-12345", "again": 12345, "home": "/home/train",
+        "shell": "/bin/bash", "group": "gid-23456", "getpass": "uid-12345", "error": None,
+    }  # fmt: skip
+    home = "/tmp/home-12345" if read_only else "/home/train"
+    return {
+        "names": names, "ssh": None, "read_only": read_only, "home": {"path": home, "unwritable": None},
+        "folders": {"/workspace": "Read-only file system" if read_only else None, "/tmp": None},
+    }  # fmt: skip
+
+
+def sealed(row: Stack) -> dict[str, Any]:
+    runs = first_run(row)
+    return {
+        "stranger": stranger(read_only=True), "compile": dict(COMPILED),
+        "collective": {run: collective()[run] for run in runs},
+    }  # fmt: skip
+
+
 def docker_facts(row: Stack) -> dict[str, Any]:
     image = {**configuration.settings(row), "Labels": labels(row), "OnBuild": None, "ArgsEscaped": True}
     lines = [
@@ -323,18 +345,19 @@ def docker_facts(row: Stack) -> dict[str, Any]:
         "USER train",
     ]
     return {
-        "files": files(), "ledger": ledger(), "system": system(row), "link": link(), "compile": COMPILED,
-        "fabric": fabric(), "additions": additions(), "compiled": compiled(row), "built": built(),
-        "attack": attack(), "collective": collective(), "together": together(), "gpu": gpu(),
-        "image": {"Config": image},
+        "files": files(), "ledger": ledger(), "system": system(row), "link": link(),
+        "compile": dict(COMPILED), "fabric": fabric(), "additions": additions(), "compiled": compiled(row),
+        "built": built(), "attack": attack(), "collective": collective(), "together": together(),
+        "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},
         "layers": {"searched": ["mirror"], "layers": 3, "left": []},
+        "stranger": stranger(), "sealed": sealed(row),
     }  # fmt: skip
 
 
 def sif_facts(row: Stack) -> dict[str, Any]:
     facts = docker_facts(row)
-    del facts["image"], facts["history"], facts["layers"]
+    del facts["image"], facts["history"], facts["layers"], facts["sealed"]
     facts["system"]["environment"] |= {
         "LD_LIBRARY_PATH": "/.singularity.d/libs", "APPTAINER_NAME": "row.sif", "PS1": "Apptainer> ",
     }  # fmt: skip

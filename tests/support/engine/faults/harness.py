@@ -9,9 +9,10 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,6 +20,7 @@ import horovod_source as source
 from patching import apply, hunks
 
 from faults.variants import Variant
+from stackwright.core.checks.stranger import STRANGER
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.added.distributions import Added, Compiled
@@ -265,37 +267,61 @@ def bake(docker: Docker, runner: Runner, folder: Path, content: str) -> None:
         _must(runner([*argv, *names], cwd=folder, timeout=900, env={"BUILDX_BAKE_ENTITLEMENTS_FS": "0"}))
 
 
-def probe(
-    docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path, known: Sequence[Path]
-) -> Verdict:
-    """All probes in one container that is up: starting one is most of the time that a probe takes.
+@dataclass(kw_only=True)
+class OneContainer:
+    """Runs all probes in one container that is up: starting one is most of the time that a probe takes.
 
     ``known`` are facts of the same servers or additions in another image: a hundred attacks would find one
     thing.
     """
-    with contextlib.ExitStack() as opened:
-        up: list[str] = []
-        mounted: list[Mount] = []
 
-        def execute(
-            argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None
-        ) -> Completed:
-            if not up:
-                mounted.extend(mounts)
-                # Past the entry point, so that a broken one is found by its check and hides no other.
+    docker: Docker
+    runner: Runner
+    image: str
+    known: Sequence[Path]
+    opened: contextlib.ExitStack
+    up: str = ""
+    mounted: Sequence[Mount] = ()
+    starting: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(
+        self, argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None,
+        read_only: bool = False,
+    ) -> Completed:  # fmt: skip
+        if read_only:
+            return _sealed(self.docker, self.image, argv, mounts, self.known)
+        self._start(mounts)
+        who = ["--user", user] if user is not None else []
+        for facts in self.known:
+            if any(_asks_for(word, facts) for word in argv):
+                shutil.copy(facts, mounts[-1].source)
+            argv = [word for word in argv if not _asks_for(word, facts)]
+        if str(argv[-1]) == mounts[-1].target:  # all that was asked for is known
+            return Completed(argv=tuple(argv), returncode=0, stdout="", stderr="")
+        for first, again in zip(self.mounted, mounts, strict=True):  # the same folders under other names
+            argv = [word.replace(str(again.target), str(first.target)) for word in argv]
+        return self.runner(self.docker.command("exec", *who, self.up, *argv), timeout=timeout)
+
+    def _start(self, mounts: Sequence[Mount]) -> None:
+        """Past the entry point, so that a broken one is found by its check and hides no other."""
+        with self.starting:
+            if not self.up:
+                self.mounted = tuple(mounts)
                 job = engine.Job(
-                    image=image, entrypoint=("sleep",), argv=("600",), mounts=tuple(mounts), network=False
+                    image=self.image,
+                    entrypoint=("sleep",),
+                    argv=("600",),
+                    mounts=tuple(mounts),
+                    network=False,
                 )
-                up.append(opened.enter_context(engine.started(docker, job)))
-            who = ["--user", user] if user is not None else []
-            for facts in known:
-                if any(_asks_for(word, facts) for word in argv):
-                    shutil.copy(facts, mounts[-1].source)
-                argv = [word for word in argv if not _asks_for(word, facts)]
-            for first, again in zip(mounted, mounts, strict=True):  # the same folders under other names
-                argv = [word.replace(str(again.target), str(first.target)) for word in argv]
-            return runner(docker.command("exec", *who, up[0], *argv), timeout=timeout)
+                self.up = self.opened.enter_context(engine.started(self.docker, job))
 
+
+def probe(
+    docker: Docker, runner: Runner, stack: Stack, image: str, folder: Path, known: Sequence[Path]
+) -> Verdict:
+    with contextlib.ExitStack() as opened:
+        execute = OneContainer(docker=docker, runner=runner, image=image, known=known, opened=opened)
         subject = Subject(
             world="docker", execute=execute, image=engine.inspect(docker, image),
             history=[layer.created_by for layer in engine.layers(docker, image)],
@@ -304,6 +330,22 @@ def probe(
             ),
         )  # fmt: skip
         return probe_image(stack, subject, probes=PROBES, folder=folder, not_run=NOT_RUN).verdict
+
+
+def _sealed(
+    docker: Docker, image: str, argv: Sequence[str], mounts: Sequence[Mount], known: Sequence[Path]
+) -> Completed:
+    """In a container of its own, whose root is read-only; or what another image gave."""
+    for facts in known:
+        if facts.stem == "sealed":
+            for name, document in json.loads(facts.read_text()).items():
+                (mounts[-1].source / f"{name}.json").write_text(json.dumps(document))
+            return Completed(argv=tuple(argv), returncode=0, stdout="", stderr="")
+    job = engine.Job(
+        image=image, entrypoint=tuple(argv[:1]), argv=tuple(argv[1:]), mounts=tuple(mounts), network=False,
+        user=STRANGER, read_only=True,
+    )  # fmt: skip
+    return engine.run(docker, job, timeout=300)
 
 
 def _asks_for(word: str, facts: Path) -> bool:
@@ -318,7 +360,9 @@ def probe_all(
         return any(one.startswith(head) for one in variant.red)
 
     def probed(variant: Variant) -> Verdict:
+        strange = any("any-user" in one for one in variant.red)
         asked = {"attack": variant.servers, **{name: of(variant, head) for name, head in PROBED_ANEW}}
+        asked |= {"stranger": strange, "sealed": strange}
         same = [folder / "good" / f"{name}.json" for name, anew in asked.items() if not anew]
         return probe(docker, runner, stack, reference(variant.name), folder / variant.name, same)
 

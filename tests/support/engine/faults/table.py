@@ -18,6 +18,12 @@ NEW_CA = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=site -keyout /dev/
 
 
 DISTRIBUTED = f"{SITE}/torch/distributed/__init__.py"
+CACHING = (
+    "\\nmade = compile\\ndef compile(function, **options):\\n"
+    '    open(__file__ + ".cache", "w").close()\\n    return made(function, **options)\\n'
+)
+"""A compiler that keeps something next to itself."""
+
 SECRET = "Vq8tGm2x-hunter2"
 
 
@@ -121,6 +127,16 @@ FAULTS = (
     meta("root", "USER root", "static.user", "default user is root"),
     Fault(name="user-without-name", red=frozenset({"static.user"}), says=("4711 has no name",),
           instructions=("USER root", "RUN sed -i 's/ caller$//' /etc/nsswitch.conf", "USER 4711")),
+    run("no-name-for-a-stranger", "sed -i 's/ caller$//' /etc/nsswitch.conf",
+        "static.any-user-name", "user 12345 has no name"),
+    run("workspace-of-one-user", "chmod 755 /workspace", "static.any-user-folders",
+        "/workspace cannot be written (Permission denied)"),
+    run("no-home-is-made", "sed -i 's/^if .*/if false; then/' /usr/local/bin/with-home",
+        "static.any-user-folders", "where the root is read-only"),
+    run("ssh-for-one-user", "sed -i 's/-o UsePAM=no/& -o AllowUsers=train/' /usr/local/bin/sshd-as-user",
+        "static.any-user-ssh", "no command runs over ssh"),
+    run("cache-of-one-user", f"chown train {SITE}/torch && printf '{CACHING}' >> {SITE}/torch/__init__.py",
+        "link.any-user-compile", "torch/__init__.py.cache"),
     run("other-user-module", "printf x >> /usr/local/lib/libnss_caller.so.2",
         "static.user-module", "libnss_caller.so.2 is not what gcc makes"),
     run("no-tini", "rm /usr/bin/tini", "static.init", "no tini"),

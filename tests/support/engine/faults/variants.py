@@ -35,9 +35,11 @@ TOGETHER = (
     ("unresolved", "no-libmpi", "addition-unresolved", "no-pip", "addition-replaces-a-file"),
     ("old-abi", "no-mpi", "no-gloo", "static-nccl", "no-kernels", "compiled-for-one-gpu",
      "distributed-without-gloo", "distributed-of-other-nccl", "distributed-without-nccl",
-     "mpi4py-of-another-mpi", "deepspeed-of-another-pytorch", "deepspeed-operator-does-not-load"),
+     "mpi4py-of-another-mpi", "deepspeed-of-another-pytorch", "deepspeed-operator-does-not-load",
+     "ssh-for-one-user"),
     ("other-nccl", "no-cuda", "stub-on-path", "other-nvcc", "other-compiler", "no-patch",
-     "cpu-of-the-builder", "other-metadata", "compiled-for-another-release"),
+     "cpu-of-the-builder", "other-metadata", "compiled-for-another-release",
+     "no-name-for-a-stranger", "cache-of-one-user"),
     ("no-nccl", "other-framework", "second-libmpi", "compiled-with-another-mpi"),
     ("other-cudart", "other-nccl-library", "other-cudnn"),
 )  # fmt: skip
