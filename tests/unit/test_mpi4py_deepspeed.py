@@ -12,6 +12,7 @@ from rows import cell
 
 from stackwright.core.components.table import BY_NAME
 from stackwright.core.model.row import Mpi
+from stackwright.core.resolve.requirements import requirements
 from stackwright.core.resolve.resolve import check
 
 Change = Callable[[dict[str, Any]], object]
@@ -89,6 +90,11 @@ def test_deepspeed_needs_torch_distributed() -> None:
     assert "trains on torch.distributed" in rejection.reason
     assert rejection.nearest == "deepspeed none instead of 0.19.8"
     assert check(cell(deepspeed="0.19.8", torch_distributed=True)) is None
+
+
+def test_deepspeed_s_own_requirement_for_cuda_is_locked() -> None:
+    assert "nvidia-ml-py" in requirements(cell(deepspeed="0.19.8", torch_distributed=True))
+    assert "nvidia-ml-py" not in requirements(cell())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,10 @@ ENVIRONMENT = (("DS_ACCELERATOR", "cuda"), ("DS_BUILD_OPS", "0"))
 an image of the flavour devel."""
 
 
+ASKED_FOR_CUDA = ("nvidia-ml-py",)
+"""What its setup.py requires when it is built for CUDA, and the metadata in its source does not name."""
+
+
 def words(stack: Stack, gpus: int) -> dict[Tier, tuple[str, ...]]:
     return {
         Tier.BUILT: (f"built={checks.NAME}",),
@@ -37,6 +41,7 @@ DEEPSPEED = Component(
         releases=("0.19.8",),
     ),
     indexed=(("deepspeed", "0.10"),),
+    requires=lambda cell: ASKED_FOR_CUDA,
     imports=lambda stack: ("deepspeed",),
     words=words,
     runs=lambda stack: checks.RUNS,
