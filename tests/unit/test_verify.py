@@ -28,6 +28,7 @@ def test_the_row_as_sif_passes_everything_that_a_sif_has() -> None:
     assert ids == {rule.id for rule in RULES} - {
         "static.scan", "static.proxy", "static.user", "static.entrypoint", "static.history", "static.workdir",
         "static.site-layers", "static.settings", "link.any-user-compile", "collective.any-user",
+        "static.any-user-ssh",
     }  # fmt: skip
     assert {rule.id for rule in RULES} - {rule.id for rule in rules("docker")} == {
         "static.scripts",

@@ -89,7 +89,7 @@ RULES = (
          why="ssh, mpirun and Python ask for the name, the home and the shell of the user they run as."),
     Rule(id="static.any-user-folders", tier=S, judge=folders,
          why="Every user can write to the home, the working directory and /tmp, or has another home."),
-    Rule(id="static.any-user-ssh", tier=S, judge=ssh,
+    Rule(id="static.any-user-ssh", tier=S, judge=ssh, worlds=DOCKER,
          needs=("static.ssh", "static.any-user-name", "static.any-user-folders"),
          why=f"{' and '.join(('mpirun', *LAUNCHERS))} reach other nodes as the user of the container."),
     Rule(id="link.any-user-compile", tier=L, judge=compiled, worlds=DOCKER, applies=compiles_at_run_time,
