@@ -255,7 +255,7 @@ def test_shards_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     document = json.loads(capsys.readouterr().out)
     assert sorted(row for shard in document["shards"] for row in shard["rows"]) == [
-        "cuda12-all", "cuda12-mpich", "cuda12-torch",
+        "cuda12-all", "cuda12-llm", "cuda12-mpich", "cuda12-torch",
     ]  # fmt: skip
 
 
@@ -273,7 +273,7 @@ def test_a_row_without_a_lock_and_one_that_cannot_work_are_in_a_shard_too(
     assert ended.value.code == 0
     out, err = capsys.readouterr()
     assert sorted(row for shard in json.loads(out)["shards"] for row in shard["rows"]) == [
-        "cuda12-all", "cuda12-mpich", "cuda12-torch",
+        "cuda12-all", "cuda12-llm", "cuda12-mpich", "cuda12-torch",
     ]  # fmt: skip
     assert "gcc" in err, "what cannot work is said at once"
     assert "cuda12-mpich: " in err

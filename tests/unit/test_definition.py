@@ -76,9 +76,10 @@ def test_the_labels_are_those_of_the_image(row: Planned) -> None:
 def test_every_row_has_all_stages_and_sections(row: Planned) -> None:
     found = stages(render_definition(row.stack, SOURCES).text(file_name(row.stack)))
     cuda = ["cuda"] if row.stack.provider == "nvidia" else []
-    assert list(found) == [*cuda, "frameworks", "horovod-wheel", "final"]
+    made = ["compiled"] if row.stack.compiled else []
+    assert list(found) == [*cuda, "frameworks", "horovod-wheel", *made, "final"]
     posts = [name for part in found.values() for name in sections(part) if name.startswith("post")]
-    assert posts == ["post -c /bin/bash -euo pipefail"] * 3
+    assert posts == ["post -c /bin/bash -euo pipefail"] * (3 + len(made))
     final = sections(found["final"])
     asked = {"environment", "labels", "runscript", "startscript", "test", "help", "files from frameworks"}
     assert asked <= set(final)

@@ -187,7 +187,11 @@ PACKAGES = {"nvidia", "nccl", "torch", "tensorflow", "mxnet"}
 @pytest.mark.parametrize("row", sorted(path.parent.name for path in ROOT.glob("tests/golden/*/Dockerfile")))
 def test_each_layer_of_a_row_has_a_purpose(row: str) -> None:
     text = (ROOT / "tests" / "golden" / row / "Dockerfile").read_bytes()
-    found = layers.purposes(Recipe(id=row, key="", files=(("Dockerfile", text),)), ("horovod",))
+    named = ((name, b"") for name in (layers.COMPILED, layers.ADDITIONS) if name.encode() in text)
+    every = layers.purposes(Recipe(id=row, key="", files=(("Dockerfile", text), *named)), ("horovod",))
+    own = ("compiled", "pip") if row == "cuda12-llm" else ()
+    assert every[-1 - len(own) : -1] == own
+    found = (*every[: -1 - len(own)], every[-1])
     (at,) = (number for number, word in enumerate(found) if word == "runtime packages")
     assert found[:1] + found[-3:] == ("python", *ON_TOP)
     assert set(found[1:at]) <= {"toolchain"}
