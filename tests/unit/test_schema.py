@@ -156,7 +156,7 @@ def test_examples_of_the_documentation_are_right() -> None:
         expand(interpret(text, "docs/matrix.md", beside=BESIDE)) for text in fenced("yaml")
     )
     assert [len(cell.pip) for cell in third] == [2, 3, 0]
-    assert [one.requirement for one in compiling[0].compile] == ["mpi4py", "torch-scatter", "deepspeed"]
+    assert [one.requirement for one in compiling[0].compile] == ["torch-scatter", "flash-attn"]
     assert [(cell.apt, cell.files[0].place) for cell in fourth] == [(("git", "libsndfile1"), "/opt/ours")]
     assert [(cell.value("horovod"), cell.value("torch_distributed")) for cell in layers] == [
         ("0.28.1", "true"), (None, "true"),

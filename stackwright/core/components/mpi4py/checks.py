@@ -63,7 +63,7 @@ def pickled(stack: Stack, facts: Facts) -> Finding:
 
 IMPORTED = ("link.import", "link.origin")
 RULES = (
-    Rule(id="mpi4py.library", tier=Tier.BUILT, judge=library, needs=(*IMPORTED, "declared.mpi"),
+    Rule(id="mpi4py.library", tier=Tier.BUILT, judge=library, needs=(*IMPORTED, "declared.mpi", "link.mpi"),
          why="mpi4py loads the MPI that mpirun belongs to; with another each rank is 0 of 1."),
     Rule(id="mpi4py.pickled", tier=Tier.COLLECTIVE, judge=pickled, needs=("collective.run",),
          why="Objects of Python arrive as they were sent, also where ranks send different numbers of them."),
