@@ -48,8 +48,8 @@ def make(folder: Path, salt: str, *, nap: str = "true") -> Path:
     """A project's root. ``salt`` keeps its steps from being those of another test."""
     for name in ("patches/horovod", "image", "probes"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("scripts/build-horovod.sh", "singularity/judge.py"):
-        (folder / name).parent.mkdir(parents=True)
+    for name in ("scripts/build-horovod.sh", "scripts/build-distribution.sh", "singularity/judge.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     (folder / "dockerfiles").mkdir()
     (folder / "dockerfiles" / "Dockerfile.j2").write_text(DOCKERFILE.format(salt=salt, nap=nap))
