@@ -126,6 +126,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
         added = tuple(Package(name=one.name, version="1.0") for one in HOSTILE)
         stack = replace(
             stack,
+            compiled=(),
             pip=tuple(Added(name=one.name, version="1.0") for one in HOSTILE),
             lock=replace(stack.lock, packages=(*stack.lock.packages, *added), added=added),
         )
