@@ -24,6 +24,7 @@ from stackwright.records import files as record
 pytestmark = pytest.mark.engine
 
 PROGRAM = """
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from stackwright.build.job import Request
 from stackwright.core.model.compression import compression
 from stackwright.host.project import Plan
 from stackwright.records.files import Phase
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background jobs deaf to it
 job = work_on_row.job(Path(sys.argv[1]), sys.argv[2])
 waiting = replace(job.row, stack=replace(job.row.stack, id="never-begun"))
 plan = Plan(rows=(job.row, waiting), rejections=())

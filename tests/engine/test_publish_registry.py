@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -19,7 +20,7 @@ from registry_server import PASSWORD, USER, RegistryServer, StartRegistry
 from stackwright.core.errors import PublishError
 from stackwright.host.runner import Runner
 from stackwright.publish import publish_rows
-from stackwright.publish.registry.client import Access
+from stackwright.publish.registry.client import Access, Registry
 
 pytestmark = pytest.mark.engine
 
@@ -62,6 +63,24 @@ def test_a_registry_that_is_killed_and_comes_back(
     assert sum("again in" in line for line in said) >= 2, said
     assert image_at(server, "one") == rows.record_of(row).image.id  # type: ignore[union-attr]
     assert published.sent_bytes > 64 * 2**20
+
+
+def test_a_link_that_the_registry_did_not_finish_is_written_anew(
+    server: RegistryServer, said: list[str], tmp_path: Path
+) -> None:
+    """As ``kill -9`` leaves it: the link of the blob is there, and has no digest in it."""
+    content = tmp_path / "layer"
+    content.write_bytes(b"a layer")
+    digest = f"sha256:{hashlib.sha256(b'a layer').hexdigest()}"
+    registry = Registry(access(server), said.append, sleep=lambda _seconds: None)
+    registry.push_blob("team/images", digest, content)
+    (link,) = server.data.glob(f"**/team/images/_layers/sha256/{digest.partition(':')[2]}/link")
+    link.write_bytes(b"")
+    impatient = replace(registry, access=replace(access(server), patience=1))
+    with pytest.raises(PublishError, match="500"):
+        impatient.has_blob("team/images", digest)
+    registry.push_blob("team/images", digest, content)
+    assert registry.read_blob("team/images", digest) == b"a layer"
 
 
 @pytest.mark.long

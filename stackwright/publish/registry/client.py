@@ -7,6 +7,7 @@ in this process: never on a command line, in no message.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import ssl
 import time
@@ -97,8 +98,15 @@ class Registry:
         return self._found(repository, lambda client: client.blob_size(digest)) is not None
 
     def push_blob(self, repository: str, digest: str, path: Path) -> None:
-        """Send a blob, unless the registry has it already; the registry compares it with the digest."""
-        sent = self._patiently(repository, lambda client: client.push_blob(str(path)))
+        """Send a blob, unless the registry has it already; the registry compares it with the digest.
+
+        After a failure it is sent without asking again whether it is there: a registry that was killed while
+        it wrote the blob's link answers 500 to that for ever, and writes the link anew where it is sent.
+        """
+        tries = itertools.count()
+        sent = self._patiently(
+            repository, lambda client: client.push_blob(str(path), check_exists=next(tries) == 0)
+        )
         if sent != digest:
             hint = "another process writes there; publish again"
             raise PublishError(
