@@ -218,6 +218,7 @@ def test_a_row_is_tested_on_the_gpu_while_it_is_built(
     assert how.startswith("runtime: ")
 
 
+@pytest.mark.long
 def test_a_test_that_fails_on_the_gpu_fails_the_build(
     by_default: tuple[OwnEngine, Path], runner: Runner, tmp_path: Path
 ) -> None:
@@ -254,6 +255,7 @@ def test_cdi(bare: OwnEngine, runner: Runner) -> None:
     assert "nvidia-stand-in" not in without.stdout
 
 
+@pytest.mark.long
 def test_build_reaches_the_device(by_default: tuple[OwnEngine, Path], runner: Runner, tmp_path: Path) -> None:
     """By whichever way this engine has, a RUN step must see the mark; a build that asks for nothing must not.
 

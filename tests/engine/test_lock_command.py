@@ -87,6 +87,7 @@ CONFUSED = {
 """Only a public index has the first name; an extra one has the second as well."""
 
 
+@pytest.mark.long
 def test_a_name_of_two_indexes_is_of_the_one_that_the_row_says(
     upstream: UpstreamServer, extra: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +188,7 @@ def hostile(upstream: UpstreamServer) -> None:
     )
 
 
+@pytest.mark.long
 def test_hostile_additions_are_refused_by_name(
     upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +242,7 @@ COMPILED = {
 }
 
 
+@pytest.mark.long
 def test_what_cannot_be_compiled_is_refused_by_name(
     upstream: UpstreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

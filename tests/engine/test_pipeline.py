@@ -68,6 +68,7 @@ def test_killed_at_random_moments_it_goes_on_from_what_was_finished(
     assert len(steps) == STEPS
 
 
+@pytest.mark.long
 def test_two_at_once_make_one_record_and_one_image(tmp_path: Path, salt: str) -> None:
     children = [start(tmp_path, salt) for _ in range(2)]
     told = [child.communicate(timeout=120)[1] for child in children]

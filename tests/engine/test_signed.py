@@ -144,6 +144,7 @@ def test_what_is_no_private_key_is_said(
 # -- the site's key --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_command_signs_with_the_site_s_key_which_is_cosign_s_as_well(
     ours: Signer, runner: Runner, docker: Docker, apptainer: Apptainer, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_file_that_is_cut_short_is_not_pushed_though_nobody_signed_it(
         assert b'"repositories":[]' in answer.read()
 
 
+@pytest.mark.long
 def test_what_another_put_into_the_registry_does_not_get_a_name(
     registry: str, signed: Path, ours: Signer, runner: Runner, apptainer: Apptainer, tmp_path: Path
 ) -> None:
