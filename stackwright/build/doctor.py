@@ -22,6 +22,7 @@ from stackwright.engines import apptainer, gpu
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
+from stackwright.host.shipped import ROOT
 from stackwright.host.site import settings
 from stackwright.host.upstream.mirror import read_release
 from stackwright.publish.publisher import access
@@ -56,13 +57,13 @@ class Patient:
     """What the examinations share; ``docker`` is None when no engine answers."""
 
     runner: Runner
-    root: Path
+    out: Path
     environ: Mapping[str, str]
     docker: Docker | None
 
 
-def examine(runner: Runner, root: Path, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Return a finding for each line of EXAMINATIONS. ``root`` is the checkout.
+def examine(runner: Runner, out: Path, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return a finding for each line of EXAMINATIONS. ``out`` is where everything made goes.
 
     Settings are read one by one from ``environ``: each may be wrong on its own.
     """
@@ -72,7 +73,7 @@ def examine(runner: Runner, root: Path, environ: Mapping[str, str]) -> tuple[Fin
     except StackwrightError as error:
         docker = None
         found = Finding(name="engine", state=State.MISSING, seen=_cause(error), todo=error.hint)
-    patient = Patient(runner=runner, root=root, environ=environ, docker=docker)
+    patient = Patient(runner=runner, out=out, environ=environ, docker=docker)
     return (found, *(_examined(name, look, patient) for name, look in EXAMINATIONS))
 
 
@@ -131,7 +132,7 @@ def _gpu(patient: Patient) -> tuple[State, str, str]:
 
 
 def _disk(patient: Patient) -> tuple[State, str, str]:
-    places = {"out": patient.root / "out"}
+    places = {"out": patient.out}
     if patient.docker is not None and patient.docker.host.startswith("unix://"):
         places["images"] = Path(patient.docker.root)
     free = {name: settings.free_disk(path) for name, path in places.items()}
@@ -178,7 +179,7 @@ def _mmdebstrap(patient: Patient) -> tuple[State, str, str]:
 
 def _python(patient: Patient) -> tuple[State, str, str]:
     version = ".".join(str(part) for part in sys.version_info[:3])
-    pins = patient.root / "requirements.txt"
+    pins = ROOT / "requirements.txt"
     differing = differing_pins(pins.read_text(encoding="utf-8")) if pins.is_file() else ()
     if differing:
         shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from stackwright.cli.program import named
 from stackwright.core.credentials import redact
 from stackwright.core.errors import (
     EXIT_INTERRUPTED,
@@ -28,13 +29,13 @@ from stackwright.core.model.compression import compression as chosen
 from stackwright.core.model.row import Cell, Refused, Rejection
 from stackwright.host.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.host.runner import Runner
+from stackwright.host.shipped import ROOT
 
 if TYPE_CHECKING:
     from stackwright.build.job import Request
     from stackwright.build.rows import Session
     from stackwright.core.model.site import Site
 
-ROOT = Path(__file__).resolve().parents[2]
 PATH = click.Path(path_type=Path)
 NAMED = 5
 """Rows that one error names."""
@@ -47,7 +48,7 @@ SITES_KEY = Path()
 
 def example(*lines: str) -> str:
     """Return the epilog of a command. The tests run every example as it is written."""
-    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+    return "\b\nExample:\n" + "\n".join(f"  {named(line)}" for line in lines)
 
 
 Words = tuple[str, ...]
@@ -88,7 +89,7 @@ class App:
         return tuple(replace(cell, allow=self.allow) for cell in found) if self.allow else found
 
     def say(self, text: str) -> None:
-        self.console.print(redact(text), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(named(redact(text)), markup=False, highlight=False, soft_wrap=True)
 
     def warn(self, planned: Plan) -> None:
         """Say which rules warn of a row, and which would refuse it and were allowed."""

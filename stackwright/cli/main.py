@@ -12,9 +12,9 @@ import click
 from rich.console import Console
 
 from stackwright import __version__
+from stackwright.cli import program
 from stackwright.cli.app import (
     PATH,
-    ROOT,
     App,
     RowsCommand,
     Words,
@@ -40,6 +40,8 @@ from stackwright.cli.commands.nightly import history_command, nightly_command
 from stackwright.cli.commands.publish import publish_command
 from stackwright.cli.commands.shards import shards_command
 from stackwright.cli.commands.verify import verify_command
+from stackwright.cli.program import PROGRAM, named
+from stackwright.cli.start import engine_command, init_command
 from stackwright.core import errors
 from stackwright.core.credentials import redact
 from stackwright.core.errors import (
@@ -49,6 +51,7 @@ from stackwright.core.errors import (
     StackwrightError,
     UnknownError,
 )
+from stackwright.host import project
 from stackwright.host.defects import internal_error
 from stackwright.host.site import file
 from stackwright.host.site import settings as host
@@ -60,18 +63,22 @@ from stackwright.host.site import settings as host
     + "\n\n"
     + exit_codes(),
 )
-@click.option("--matrix", type=PATH, default=ROOT / "matrix.yaml", help="another matrix")
+@click.option("--matrix", type=PATH, help="the rows  [default: $STACKWRIGHT_MATRIX, or matrix.yaml here]")
 @click.option("--site", type=PATH, help="where mirrors, registry and keys are  [default: site.yaml]")
-@click.option("--out", type=PATH, default=ROOT / "out", help="where everything made goes")
+@click.option("--out", type=PATH, help="where everything made goes  [default: out next to the matrix]")
 @click.option("-v", "--verbose", is_flag=True, help="show each program that is started")
 @click.version_option(__version__, prog_name="stackwright")
 @click.pass_context
-def cli(context: click.Context, matrix: Path, site: Path | None, out: Path, verbose: bool) -> None:
+def cli(
+    context: click.Context, matrix: Path | None, site: Path | None, out: Path | None, verbose: bool
+) -> None:
     """Container images for distributed GPU training: from one matrix, proven from inside."""
+    program.started_with({"--matrix": matrix, "--site": site, "--out": out})
     os.environ.setdefault(*host.RESOLVER)
     found = file.find(site)
     file.enter(found, os.environ)  # for programs that are started as well: uv, apt and curl read it there
-    context.obj = App(matrix, out, verbose, site_file=found)
+    places = project.places(matrix, out, os.environ)
+    context.obj = App(places.matrix, places.out, verbose, site_file=found)
 
 
 @cli.command(
@@ -197,7 +204,6 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None, form: s
     """Write each row's Dockerfile, definition file and context; no network and no engine is needed."""
     from stackwright.cli import tables
     from stackwright.core.render import definition, dockerfile
-    from stackwright.host import project
 
     planned = app.plan(rows, where)
     app.warn(planned)
@@ -290,6 +296,8 @@ cli.add_command(ci_command)
 cli.add_command(facts_command)
 cli.add_command(doctor_command)
 cli.add_command(clean_command)
+cli.add_command(init_command)
+cli.add_command(engine_command)
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
@@ -311,7 +319,7 @@ def report_command(app: App, form: str) -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command and leave with its exit code; errors are one message on stderr."""
     try:
-        cli(args=arguments, prog_name="build.py", standalone_mode=False)
+        cli(args=arguments, prog_name=PROGRAM.removeprefix("./"), standalone_mode=False)
     except StackwrightError as error:
         _fail(str(error), error.exit_code)
     except click.UsageError as error:
@@ -326,5 +334,5 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"error: {redact(message)}", file=sys.stderr)
+    print(f"error: {named(redact(message))}", file=sys.stderr)
     sys.exit(code)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from stackwright.cli.program import named
 from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.model.labels import communication_text, frameworks_text
 from stackwright.core.model.row import Notice, Refused, Rejection, Stack
@@ -138,12 +139,10 @@ def rejection_text(rejection: Rejection, matrix: str) -> Text:
         ("nearest" if refused else "next", rejection.nearest or "none was found"),
     ]
     if rejection.settings:
-        other = "" if matrix == "matrix.yaml" else f"--matrix {matrix} "
-        command = f"./build.py {other}explain {rejection.id} {set_line(rejection.settings)}"
-        lines.append(("try", command))
+        lines.append(("try", f"./build.py explain {rejection.id} {set_line(rejection.settings)}"))
     for name, value in (*lines, *_allowable(rejection)):
         text.append(f"  {name:8}", style="dim")
-        text.append(f"{value}\n")
+        text.append(f"{named(value)}\n")
     return text
 
 
@@ -225,7 +224,7 @@ def explanation_text(explanation: Explanation) -> Text:
             text.append(f"  {one.rule}: ", style="bold")
             text.append(f"{clash}\n    {one.clash.reason}\n")
             text.append(f"    source: {one.fact}\n", style="dim")
-            text.append(f"    {CONSEQUENCE[one.said](one)}\n")
+            text.append(f"    {named(CONSEQUENCE[one.said](one))}\n")
     for way in explanation.ways:
         text.append(f"  nearest, {way.kept}: ", style="bold")
         text.append("; ".join(way.changes) + "\n")
@@ -266,7 +265,8 @@ def sweep_table(swept: Sweep) -> Table:
 
 
 def summary_line(plan: Plan) -> str:
-    return f"{len(plan.rows)} rows, {len(plan.rejections)} rejected"
+    count = len(plan.rows)
+    return f"{count} row{'' if count == 1 else 's'}, {len(plan.rejections)} rejected"
 
 
 def items_table(items: Iterable[Item], title: str) -> Table:

@@ -22,8 +22,9 @@ from stackwright.engines.gpu import GpuAccess
 from stackwright.engines.sif.layout import require_whole
 from stackwright.engines.tool_image import last_line
 from stackwright.host.runner import Completed, Runner
+from stackwright.host.shipped import SCRIPTS
 
-SHIM = Path(__file__).resolve().parents[2] / "scripts" / "apptainer"
+SHIM = SCRIPTS / "apptainer"
 OVERLAY = "APPTAINER_OVERLAY"
 """The variable of the option --overlay."""
 SUITE = "sid"

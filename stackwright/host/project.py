@@ -15,6 +15,7 @@ from stackwright.core.render import dockerfile
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve import lockfile, resolve
 from stackwright.host import owners
+from stackwright.host.shipped import IN_CHECKOUT, ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,32 @@ class Project:
 
     def lock_path(self, cell: Cell) -> Path:
         return self.locks / f"{cell.id}.txt"
+
+
+VARIABLE = "STACKWRIGHT_MATRIX"
+MATRIX = "matrix.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    matrix: Path
+    out: Path
+
+
+def places(
+    matrix: Path | None, out: Path | None, environ: Mapping[str, str], here: Path | None = None
+) -> Places:
+    """Return where the matrix is and where everything made goes.
+
+    The matrix is the one that is named, else the variable's, else the one in the folder ``here``, else the
+    checkout's own. What is made of a matrix in ``here`` goes below it; a checkout keeps everything else.
+    """
+    here = here or Path.cwd()
+    named = matrix or (Path(environ[VARIABLE]) if environ.get(VARIABLE) else None)
+    own = here / MATRIX
+    found = named or (own if own.is_file() or not IN_CHECKOUT else ROOT / MATRIX)
+    beside = ROOT if IN_CHECKOUT and found != own else found.parent
+    return Places(matrix=found, out=out or beside / "out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from stackwright.core.errors import PublishError, StackwrightError
 from stackwright.host.defects import internal_error
 from stackwright.host.files import held, replace_durably
+from stackwright.host.shipped import PACKAGE
 from stackwright.publish.registry.client import Access, Manifest, Registry
 
 JOURNAL, LOCK = "moving.json", ".moving.lock"
@@ -70,10 +71,9 @@ def finish(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
         return
     # -P: no file of the working directory is imported as a module.
     argv = [sys.executable, "-P", "-c", PROGRAM, str(folder)]
-    root = Path(__file__).resolve().parents[2]
     # A session of its own: neither Ctrl-C nor the end of its parent reaches it.
     with subprocess.Popen(
-        argv, env={**os.environ, "PYTHONPATH": str(root)}, start_new_session=True, text=True,
+        argv, env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)}, start_new_session=True, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as child:  # fmt: skip
         assert child.stdin is not None and child.stderr is not None

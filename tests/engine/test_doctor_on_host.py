@@ -29,7 +29,7 @@ NAMES = [
 
 
 def test_a_host_that_has_everything(runner: Runner) -> None:
-    findings = {finding.name: finding for finding in doctor.examine(runner, ROOT, os.environ)}
+    findings = {finding.name: finding for finding in doctor.examine(runner, ROOT / "out", os.environ)}
     assert list(findings) == NAMES
     assert [name for name, finding in findings.items() if finding.state == "missing"] == []
     assert all(finding.todo for finding in findings.values() if finding.state != "ok")
@@ -48,7 +48,7 @@ def test_a_host_that_lacks_all_that_can_be_taken_away(runner: Runner, tmp_path: 
         "STACKWRIGHT_REGISTRY": "127.0.0.1:9/images",
         "STACKWRIGHT_REGISTRY_PLAIN": "1",
     }
-    findings = {finding.name: finding for finding in doctor.examine(runner, ROOT, environ)}
+    findings = {finding.name: finding for finding in doctor.examine(runner, ROOT / "out", environ)}
     assert list(findings) == NAMES
     missing = {name for name, finding in findings.items() if finding.state == "missing"}
     assert missing - {"apptainer"} == {"engine", "mirror", "CA bundle", "registry"}

@@ -9,7 +9,7 @@ import pytest
 from publishing import BASE, Rows, access, publisher, verdict
 from registry_server import RegistryServer, StartRegistry
 
-from stackwright.cli.app import ROOT, App
+from stackwright.cli.app import App
 from stackwright.cli.commands.shards import publisher as site_publisher
 from stackwright.core.errors import PublishError, RecordError
 from stackwright.core.model.record import Record
@@ -17,6 +17,7 @@ from stackwright.core.model.row import Tier
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.project import Planned
+from stackwright.host.shipped import ROOT
 from stackwright.publish import Publisher, by_digest
 from stackwright.records import files as record
 

@@ -12,6 +12,7 @@ from command import call
 from rows import ROOT
 
 from stackwright.cli import main
+from stackwright.host.project import VARIABLE, places
 
 
 @pytest.fixture
@@ -64,11 +65,11 @@ def test_plan_fails_where_no_selected_row_is_left(
     assert code == 5
     assert "cuda-gcc" in out
     assert "error: cuda12-torch (line 14 of the matrix): the rule cuda-gcc refuses it" in err
-    assert "next: ./build.py explain cuda12-torch" in err
+    assert f"next: ./build.py --matrix {path} explain cuda12-torch" in err
     (matrix.parent / "locks" / "cuda13-torch.txt").unlink()
     code, _, err = call(capsys, "--matrix", path, "plan", "cuda13-torch", *words)
     assert code == 4
-    assert "next: run ./build.py lock cuda13-torch" in err
+    assert f"next: run ./build.py --matrix {path} lock cuda13-torch" in err
 
 
 def test_plan_strict_fails_on_it(capsys: pytest.CaptureFixture[str], matrix: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_row_without_a_lock_says_how_to_get_one(capsys: pytest.CaptureFixture[
     to = str(matrix.parent / "contexts")
     code, _, err = call(capsys, "--matrix", str(matrix), "render", "cuda12-torch", "--to", to)
     assert code == 4
-    assert "next: run ./build.py lock cuda12-torch" in err
+    assert f"next: run ./build.py --matrix {matrix} lock cuda12-torch" in err
 
 
 @pytest.mark.parametrize(
@@ -195,3 +196,21 @@ def test_a_plan_shows_what_nobody_checked(capsys: pytest.CaptureFixture[str]) ->
         [("nvidia-image", "unchecked")],
     )
     assert "warning: nvidia-image: it is not checked" in call(capsys, *NVIDIA, "plan", "cuda13-ubuntu")[1]
+
+
+def test_the_matrix_is_named_or_in_the_folder_or_the_checkout_s(tmp_path: Path) -> None:
+    checkout = places(None, None, {}, tmp_path)
+    assert (checkout.matrix, checkout.out) == (ROOT / "matrix.yaml", ROOT / "out")
+    (tmp_path / "matrix.yaml").touch()
+    here = places(None, None, {}, tmp_path)
+    assert (here.matrix, here.out) == (tmp_path / "matrix.yaml", tmp_path / "out")
+    said = places(None, None, {VARIABLE: "/elsewhere/rows.yaml"}, tmp_path)
+    assert (said.matrix, said.out) == (Path("/elsewhere/rows.yaml"), ROOT / "out")
+    named = places(Path("mine.yaml"), Path("made"), {VARIABLE: "/elsewhere/rows.yaml"}, tmp_path)
+    assert (named.matrix, named.out) == (Path("mine.yaml"), Path("made"))
+
+
+def test_a_line_to_paste_keeps_the_matrix(capsys: pytest.CaptureFixture[str], matrix: Path) -> None:
+    path = change(matrix, 'cuda: "13.2"', 'cuda: "11.2"')
+    _, out, err = call(capsys, "--matrix", path, "plan", "cuda13-torch")
+    assert f"./build.py --matrix {path} explain cuda13-torch" in " ".join((out + err).split())

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from stackwright.core.model.row import Cell
 from stackwright.host.runner import Runner
+from stackwright.host.shipped import ROOT
 
-PROBES = Path(__file__).resolve().parents[3] / "probes"
+PROBES = ROOT / "probes"
 
 PROGRAMS = {
     "torch": "import torch, numpy; assert torch.from_numpy(numpy.ones(2)).sum() == 2; "

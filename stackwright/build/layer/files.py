@@ -21,11 +21,12 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Mount
 from stackwright.engines.tool_image import last_line
 from stackwright.host.runner import Completed
+from stackwright.host.shipped import SCRIPTS
 from stackwright.host.site import settings
 from stackwright.probe import site_leaks
 from stackwright.probe.outside.layers import in_folder
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "new-files.sh"
+SCRIPT = SCRIPTS / "new-files.sh"
 TIMEOUT = 1800
 SHOWN = 5
 """Files that a refusal names."""

@@ -27,6 +27,7 @@ from stackwright.build.nodes import tls
 from stackwright.build.nodes.address import Address, Host, Kind
 from stackwright.core.errors import NodesError
 from stackwright.host.runner import Runner
+from stackwright.host.shipped import PACKAGE
 
 ENGINE, GPU = "engine", "GPU"
 """Resources of a worker. A row needs an engine, and a GPU too if it is tested on one while it is built."""
@@ -45,10 +46,9 @@ TLS = "distributed.comm.tls"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Startup:
-    """``root`` is the project, ``folder`` one that all nodes see and only the user reads. ``jobs`` is how
-    many jobs Slurm is asked for."""
+    """``folder`` is one that all nodes see and only the user reads. ``jobs`` is how many jobs Slurm is asked
+    for."""
 
-    root: Path
     folder: Path
     jobs: int
     gpu: bool
@@ -146,7 +146,7 @@ def _slurm(address: Address, startup: Startup) -> Iterator[SLURMCluster]:
     for module in _preloads("worker"):
         extra += ["--preload", shlex.quote(module)]
     directives = [*(known.get("job-extra-directives") or ()), *(["--gpus=1"] if startup.gpu else [])]
-    place = shlex.quote(str(startup.root))
+    place = shlex.quote(str(PACKAGE.parent))
     options: dict[str, Any] = {name: value for name, value in LOCAL.items() if known.get(name) is None}
     with SLURMCluster(
         **options, processes=1, worker_extra_args=extra, job_extra_directives=directives,
@@ -167,7 +167,7 @@ def _slurm(address: Address, startup: Startup) -> Iterator[SLURMCluster]:
 def _ssh(address: Address, startup: Startup) -> Iterator[SpecCluster]:
     """The scheduler on the first host, a worker on each. Their configuration, and with it where the keys are,
     goes along with the command."""
-    python = f"env PYTHONPATH={shlex.quote(str(startup.root))} {shlex.quote(sys.executable)}"
+    python = f"env PYTHONPATH={shlex.quote(str(PACKAGE.parent))} {shlex.quote(sys.executable)}"
     protocol = {"protocol": "tcp://" if _in_the_clear() else "tls://"}
     reached: dict[str, Any] = {"connect_options": {}, "remote_python": python}
 

@@ -74,7 +74,7 @@ def work_rows(
         display.say("no cache in a registry: every node builds every stage itself")
     with _token(project.out / "cluster") as token:
         startup = Startup(
-            root=project.root, folder=token.parent, jobs=min(request.jobs, len(rows)), gpu=request.gpu,
+            folder=token.parent, jobs=min(request.jobs, len(rows)), gpu=request.gpu,
             runner=runner, say=display.say,
         )  # fmt: skip
         shared = _shared(project, request, cluster, token)

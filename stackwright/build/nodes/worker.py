@@ -18,7 +18,6 @@ from pathlib import Path
 from distributed import get_worker
 from rich.console import Console
 
-import stackwright
 from stackwright.build import row as pipeline
 from stackwright.build.display import Display
 from stackwright.build.job import Job
@@ -36,10 +35,10 @@ from stackwright.host.defects import internal_error
 from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
+from stackwright.host.shipped import PACKAGE
 from stackwright.host.site import file, settings
 from stackwright.records import files as record
 
-PACKAGE = Path(stackwright.__file__).parent
 WIDTH = 200
 
 

@@ -30,9 +30,10 @@ from stackwright.engines.docker import Docker, Job, Mount
 from stackwright.engines.sif.docker_archive import write_archive
 from stackwright.host.disk import claimed, require
 from stackwright.host.runner import Completed, Runner
+from stackwright.host.shipped import SCRIPTS
 from stackwright.host.site import settings as host
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "build-definition.sh"
+SCRIPT = SCRIPTS / "build-definition.sh"
 NEEDS = 30 * 10**9
 """Bytes at the peak, when the last stage is packed: Apptainer keeps the files of all stages until the end.
 

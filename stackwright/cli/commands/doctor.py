@@ -28,7 +28,7 @@ def doctor_command(app: App, rows: Words, where: Words, cluster: bool, form: str
         return
     if rows or where:
         raise UsageError("rows are asked about with --cluster", hint="add it, or leave them out")
-    findings = doctor.examine(app.runner, app.project.root, app.environ)
+    findings = doctor.examine(app.runner, app.project.out, app.environ)
     if form == "json":
         print_json(doctor.as_json(findings))
     else:

@@ -115,7 +115,11 @@ def _siblings(path: Path) -> str:
     except OSError:
         names = []
     near = get_close_matches(path.name, names, n=1)
-    return f"did you mean {str(path.parent / near[0])!r}?" if near else "name a matrix with --matrix FILE"
+    return (
+        f"did you mean {str(path.parent / near[0])!r}?"
+        if near
+        else "--matrix FILE names another one; ./build.py init writes a first one"
+    )
 
 
 def _decode(data: bytes, path: str) -> str:

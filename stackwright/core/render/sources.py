@@ -50,7 +50,11 @@ class Sources:
                 (path.relative_to(root).as_posix(), path.read_bytes()) for path in sorted(beside)
             ),
             files=tuple((path, (root / path).read_bytes()) for path in files),
-            image=tuple((path.name, path.read_bytes()) for path in sorted((root / "image").iterdir())),
+            image=tuple(
+                (path.name, path.read_bytes())
+                for path in sorted((root / "image").iterdir())
+                if path.is_file()
+            ),
             series=series,
             matrix=matrix if re.fullmatch(r"[A-Za-z0-9._-]{1,60}", matrix) else "its matrix",
         )

@@ -26,8 +26,9 @@ from stackwright.engines.sif import layout, tar_stream
 from stackwright.engines.sif.docker_archive import write_archive
 from stackwright.engines.tool_image import last_line
 from stackwright.host.runner import Completed, Runner
+from stackwright.host.shipped import SCRIPTS
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "image-to-squashfs.sh"
+SCRIPT = SCRIPTS / "image-to-squashfs.sh"
 OVERLAY = "overlay2"
 MOUNT_PAGE = 4000
 """Bytes that the kernel takes as options of a mount (one page), less those for our own."""
