@@ -252,10 +252,10 @@ def sweep_document(swept: Sweep) -> dict[str, Any]:
 
 
 def sweep_table(swept: Sweep) -> Table:
-    """``plan --all``: how many cells fell to which rule, and how many are left."""
+    """``plan --all``: how many combinations each rule rules out, and how many are left."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("rule")
-    table.add_column("cells that fell to it", justify="right")
+    table.add_column("combinations ruled out", justify="right")
     table.add_column("what it says", overflow="fold")
     for rule, count in swept.fallen:
         table.add_row(rule.name, f"{count:,}", escape(rule.says))

@@ -59,7 +59,7 @@ class Built:
 
 
 def judged(stack: Stack, documents: Documents) -> dict[str, Finding]:
-    """What each check that ran came to."""
+    """The outcome of each check that ran."""
     facts: Facts = {"ledger": documents.ledger, "files": documents.files}
     found = {}
     for rule in JUDGES:

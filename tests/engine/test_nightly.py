@@ -251,7 +251,7 @@ def test_what_is_built_and_not_published_is_made_again_where_its_image_is_gone(
 
 
 def builds(root: Path) -> list[tuple[str, str]]:
-    """Row and key of every build that came to its end."""
+    """Row and key of every build that ended."""
     loaded = record.load_all(root / "out" / "records")
     assert loaded.warnings == ()
     return [(one.row, one.key) for one in loaded.records if one.seconds(Phase.BUILD) is not None]

@@ -130,7 +130,7 @@ def test_what_neither_format_allows_is_refused(change: dict[str, object], tmp_pa
         record.load(path)
 
 
-# -- what it comes to --------------------------------------------------------------------------------
+# -- its result ---------------------------------------------------------------------------------------
 
 
 def test_a_failed_check_and_an_unexplained_difference_are_errors() -> None:

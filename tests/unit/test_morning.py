@@ -1,4 +1,4 @@
-"""What a night came to, from values alone: which input changed, what is told of it, and in which words."""
+"""The result of a night, from values alone: which input changed, what is told of it, and in which words."""
 
 from __future__ import annotations
 

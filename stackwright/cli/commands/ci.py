@@ -14,7 +14,7 @@ from stackwright.core.errors import DriftError, UsageError
 )
 @click.option("--github", is_flag=True, help="the workflows, .github/workflows/*.yml")
 @click.option("--gitlab", is_flag=True, help="the pipeline, docs/gitlab-ci.yml")
-@click.option("--check", is_flag=True, help="write nothing; fail where a file is not as it would be written")
+@click.option("--check", is_flag=True, help="write nothing; fail where a file is not up to date")
 @click.pass_obj
 def ci_command(app: App, /, **options: bool) -> None:
     """Write the workflows of a CI service, which build, prove and publish every night what changed.

@@ -1,4 +1,4 @@
-"""The whole product of the axes, pruned by rules: how many cells fall to which, and how many are left."""
+"""The whole product of the axes, pruned by rules: how many cells each rules out, and how many are left."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """``fallen``: each rule with the cells that fell to it; a cell falls once, to the first rule that can
-    tell, while its values are chosen in the order of ``axes``. ``asked`` counts the questions to rules."""
+    """``fallen``: each rule with the cells that it rules out; a cell is counted once, for the first
+    rule that can tell, while its values are chosen in the order of ``axes``. ``asked`` counts the questions
+    to rules."""
 
     axes: tuple[Axis, ...]
     cells: int

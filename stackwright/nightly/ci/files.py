@@ -48,7 +48,7 @@ def write(root: Path, file: File) -> None:
 
 
 def drift(root: Path, wanted: Sequence[File]) -> tuple[str, ...]:
-    """Return what of the repository is not as it would be written: a line each, for a person."""
+    """Return which files of the repository are not up to date: a line each, for a person."""
     lines = [line for file in wanted for line in _difference(root / file.path, file)]
     known = {root / path for service in WRITTEN.values() for path in service}
     left = (path for path in sorted(root.glob(".github/workflows/*.yml")) if path not in known)
