@@ -56,8 +56,19 @@ from stackwright.host.defects import internal_error
 from stackwright.host.site import file
 from stackwright.host.site import settings as host
 
+FIRST = """\
+Container images for distributed GPU training: from one matrix, proven from inside.
+
+  ./build.py plan       which rows can be built, and why others cannot
+  ./build.py run        build, convert and prove the default row
+  ./build.py explain    would the row work with another version? --set torch=2.8.0
+  ./build.py doctor     what this host has, and what it lacks
+  ./build.py --help     all commands, options and exit codes
+"""
+
 
 @click.group(
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example("./build.py plan", "./build.py run", "./build.py --matrix other.yaml plan '*cuda12*'")
     + "\n\n"
@@ -74,6 +85,9 @@ def cli(
 ) -> None:
     """Container images for distributed GPU training: from one matrix, proven from inside."""
     program.started_with({"--matrix": matrix, "--site": site, "--out": out})
+    if context.invoked_subcommand is None:
+        click.echo(named(FIRST), nl=False)
+        return
     os.environ.setdefault(*host.RESOLVER)
     found = file.find(site)
     file.enter(found, os.environ)  # for programs that are started as well: uv, apt and curl read it there

@@ -10,7 +10,7 @@ from pathlib import Path
 from stackwright.host.shipped import IN_CHECKOUT
 
 PROGRAM = "./build.py" if IN_CHECKOUT else "stackwright"
-NAMED = re.compile(r"(?<![\w/.-])(?:\./)?build\.py(?= (--matrix|[a-z]))")
+NAMED = re.compile(r"(?<![\w/.-])(?:\./)?build\.py(?= (?:--matrix|--help|[a-z]))")
 """A command in a sentence; not the file, and not a path of another program."""
 
 _options = ""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from email.message import Message
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 
 import pytest
 from command import call
@@ -13,6 +15,7 @@ from rows import ROOT
 
 from stackwright.cli import main
 from stackwright.host.project import VARIABLE, places
+from stackwright.host.upstream.mirror import dead_proxy
 
 
 @pytest.fixture
@@ -214,3 +217,19 @@ def test_a_line_to_paste_keeps_the_matrix(capsys: pytest.CaptureFixture[str], ma
     path = change(matrix, 'cuda: "13.2"', 'cuda: "11.2"')
     _, out, err = call(capsys, "--matrix", path, "plan", "cuda13-torch")
     assert f"./build.py --matrix {path} explain cuda13-torch" in " ".join((out + err).split())
+
+
+def test_without_a_command_it_says_where_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys)
+    assert (code, err) == (0, "")
+    assert "./build.py plan " in out
+    assert len(out.splitlines()) < 12
+
+
+def test_a_proxy_that_does_not_answer_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://me:secret@proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "near.example")
+    refused = URLError(ConnectionRefusedError(111, "Connection refused"))
+    assert dead_proxy("http://mirror.example/debian", refused) == "proxy.example:3128"
+    assert dead_proxy("http://near.example/debian", refused) == ""
+    assert dead_proxy("http://mirror.example/debian", HTTPError("", 404, "", Message(), None)) == ""

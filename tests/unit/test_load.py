@@ -208,7 +208,7 @@ WRONG: dict[str, tuple[str | bytes, str, str, str]] = {
     "deep block": ("- " * 100_000, "1:17", "nested deeper than 8 levels", "deeper than 4"),
     "deep mapping": ("{a: " * 100_000, "1:33", "nested deeper than 8 levels", "deeper than 4"),
     "not YAML": (GOOD + "select: [one\n", "11:1", "not YAML", "check the indentation"),
-    "tab": ("include:\n\t- id: one\n", "2:1", "not YAML", "check the indentation"),
+    "tab": ("include:\n\t- id: one\n", "2:1", "this is a tab", "indent with blanks"),
     "escape beyond Unicode": (added(r'torch: "\UFFFFFFFF"'), "", "not YAML", "check the indentation"),
     "a list": ("- id: one\n", "1:1", "a matrix is a mapping, not a list", "defaults, axes, include"),
     "a word": (

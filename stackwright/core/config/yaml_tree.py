@@ -105,6 +105,8 @@ def _events(text: str, path: str, loader: type[Any]) -> Iterator[Any]:
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         mark = Mark(line=at.line + 1, column=at.column + 1) if at else Mark(line=1, column=1)
+        if at and text[at.index : at.index + 1] == "\t":
+            raise wrong(path, mark, "this is a tab", "indent with blanks: YAML takes no tabs") from None
         raise wrong(path, mark, f"not YAML: {error.problem or error.context}", _YAML_HINT) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # The Python scanner lets chr() and int() fail on escapes and directives that libyaml reports.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
+from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from stackwright.core.errors import LockError, SiteError
@@ -40,10 +41,24 @@ def fetch(url: str) -> bytes:
     try:
         return retried(ask, lambda error: Again() if transient_answer(error) else None, PATIENCE)
     except (OSError, HTTPException) as error:
+        if proxy := dead_proxy(url, error):
+            hint = "check http_proxy and no_proxy, or the keys `proxy` of site.yaml"
+            raise SiteError(f"the proxy {proxy} does not answer", hint=hint) from error
         raise SiteError(
             f"the distribution's mirror did not give {url.rsplit('/dists/')[-1]}: {error}",
             hint="check the network and the host's apt sources, or set STACKWRIGHT_APT_MIRROR",
         ) from error
+
+
+def dead_proxy(url: str, error: Exception) -> str:
+    """Return HOST:PORT of the proxy on the way to ``url`` where it is what did not answer, else nothing."""
+    parts = urlsplit(url)
+    proxy = urlsplit(urllib.request.getproxies().get(parts.scheme, ""))
+    if not isinstance(error, URLError) or isinstance(error, HTTPError) or not proxy.hostname:
+        return ""
+    if urllib.request.proxy_bypass(parts.hostname or ""):
+        return ""
+    return f"{proxy.hostname}:{proxy.port}" if proxy.port else proxy.hostname
 
 
 def _request(url: str) -> urllib.request.Request:
