@@ -108,6 +108,7 @@ def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
         ("files", [f"{one.place} ({len(one.files)} from {one.source})" for one in stack.files]),
         ("ports", list(stack.ports)),
         ("wheels", [path for path, _ in (stack.wheels.files if stack.wheels else ())]),
+        ("user", [stack.user] if stack.user else []),
         ("entry point", [" ".join(stack.entrypoint)] if stack.entrypoint else []),
     )
 

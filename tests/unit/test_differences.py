@@ -126,6 +126,9 @@ def test_what_changes_settings_is_told_from_what_makes_a_layer() -> None:
     lines = ("USER root", "RUN pip install x", "ENV A=1", "COPY a /", 'CMD ["x"]')
     assert origin.settings(lines) == ("USER root", "ENV A=1", 'CMD ["x"]')
     assert origin.settings((*lines, "USER train")) == ("ENV A=1", 'CMD ["x"]')
+    numbered = (*lines, "USER 20001:100")
+    assert origin.settings(numbered, "20001:100") == ("ENV A=1", 'CMD ["x"]')
+    assert "USER 20001:100" in origin.settings(numbered)
     assert origin.most_layers(lines) == 2
 
 

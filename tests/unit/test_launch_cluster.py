@@ -234,6 +234,16 @@ def test_what_failed_on_kubernetes_can_be_read_there(which: str) -> None:
     assert {one["restartPolicy"] for one in replicas.values()} == {"Never"}
 
 
+def test_the_image_runs_as_the_user_of_its_row() -> None:
+    """Kubernetes refuses a name under runAsNonRoot."""
+    target = launchers.Target.of(stack(user="20001:100"), "i")
+    made = launchers.LAUNCHERS["kubernetes"].make(target, launchers.site(), ("true",))
+    for replica in made.document["spec"]["mpiReplicaSpecs"].values():
+        context = replica["template"]["spec"]["securityContext"]
+        assert context == {"runAsUser": 20001, "runAsGroup": 100}
+    OF_THE_API.validate(json.loads(json.dumps(made.document)))
+
+
 def test_a_capability_that_its_user_would_not_get_is_not_asked_for() -> None:
     """https://github.com/kubernetes/kubernetes/issues/56374: none but root has it in a set that counts."""
     text = launchers.script(manifest("openmpi 5", fabric="infiniband"))

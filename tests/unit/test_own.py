@@ -20,7 +20,7 @@ from stackwright.core.checks.tables import additions, settings
 from stackwright.core.errors import LockError
 from stackwright.core.ledger.account import account
 from stackwright.core.model.row import Cell, Folder, Package, Rejection, Stack, Variable
-from stackwright.core.render import configuration, definition, dockerfile, layers
+from stackwright.core.render import configuration, definition, dockerfile, labelled, layers
 from stackwright.core.render.instructions import logical_lines
 from stackwright.core.resolve.requirements import distribution_packages, request
 from stackwright.core.resolve.resolve import check, resolve
@@ -169,7 +169,38 @@ def test_what_is_said_twice_is_the_same(full: Stack) -> None:
     assert said["Entrypoint"][-2:] == ["/opt/ours/start", "--quiet"]
     assert said["Env"][-2:] == ["HF_HOME=/data", "OURS=a b"]
     assert configuration.history(full)[-1] == "ENV HF_HOME=/data OURS=a b"
-    assert "ExposedPorts" not in configuration.settings(resolved(CELL))
+    plain = configuration.settings(resolved(CELL))
+    assert ("ExposedPorts" in plain, plain["User"]) == (False, "train")
+
+
+def test_a_user_by_number_is_the_images() -> None:
+    row = resolved(cell(user="20001:100"))
+    assert configuration.settings(row)["User"] == dockerfile.declared(row)["user"] == "20001:100"
+    assert "USER 20001:100" in logical_lines(dockerfile.render(row, SOURCES).text("Dockerfile"))
+    text = definition.render_definition(row, SOURCES).text(definition.file_name(row))
+    assert ["stack" in line for line in text.splitlines() if "20001" in line] == [True], (
+        "a SIF runs as its caller: the row's label names the user, and nothing else does"
+    )
+    of_it = {"org.stackwright.row": row.id, "org.stackwright.stack": json.dumps(dockerfile.declared(row))}
+    assert labelled.user_of(of_it) == "20001:100"
+    assert {labelled.user_of({**of_it, "org.stackwright.stack": text}) for text in ("", "{}")} == {"train"}
+
+
+@pytest.mark.parametrize(
+    ("user", "name", "says"),
+    [
+        ("20001:100", "uid-20001", ""),
+        (None, "uid-20001", "the row's is train"),
+        ("20002:100", "uid-20001", "the row's is 20002:100"),
+        ("20001:20001", "uid-20001", "the row's is 20001:20001"),
+        ("20001:100", None, "20001 has no name"),
+    ],
+)
+def test_another_user_than_the_rows_is_found(user: str | None, name: str | None, says: str) -> None:
+    found = facts(replace(SAMPLE, user="20001:100"))
+    found["system"]["user"] = {"uid": 20001, "gid": 100, "name": name, "home": "/home/train"}
+    problems = settings.user(replace(SAMPLE, user=user), found).problems
+    assert [says in one for one in problems] == ([True] if says else [])
 
 
 def test_the_row_in_the_image_names_it(full: Stack) -> None:

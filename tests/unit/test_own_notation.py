@@ -71,6 +71,16 @@ REFUSED = [
     ({"files": [{"from": "ours", "to": "opt/ours"}]}, "is not a value for 'files.to'"),
     ({"files": [{"from": "none", "to": "/opt/ours"}]}, "no such folder"),
     ({"files": [{"from": "ours", "to": "/opt/a"}, {"from": "ours", "to": "/opt/a"}]}, "two folders"),
+    ({"user": "root"}, "is root by default"),
+    ({"user": "0:0"}, "is root by default"),
+    ({"user": "20001:0"}, "what root's group may write"),
+    ({"user": "33"}, "the distribution's own users"),
+    ({"user": "65534:65534"}, "the distribution's own users"),
+    ({"user": "20001:users"}, "another number on each cluster"),
+    ({"user": 20001}, "in quotes"),
+    ({"user": "4294967296"}, "is not a value for 'user'"),
+    ({"user": "alice"}, "another number on each cluster"),
+    ({"user": "1; id"}, "is not a value for 'user'"),
     ({"ports": ["65536"]}, "is not a value for 'ports'"),
     ({"ports": [8888]}, "in quotes"),
     ({"ports": ["0"]}, "is not a value for 'ports'"),
@@ -166,6 +176,23 @@ def test_a_folder_that_is_a_link_or_empty_is_refused(folder: Path) -> None:
     for name, says in (("empty", "is empty"), ("linked", "no such folder"), ("m.yaml", "no such folder")):
         with pytest.raises(MatrixError, match=says):
             read(folder, {"files": [{"from": name, "to": "/opt/ours"}]})
+
+
+def test_a_user_has_a_group_that_is_not_roots(folder: Path) -> None:
+    """USER 20001 alone would give root's group to every process of the image."""
+    path = folder / "m.yaml"
+    shared = {name: value for name, value in ROW.items() if name != "id"}
+    axes = {"user": ["20001", "20001:100", None]}
+    path.write_text(yaml.safe_dump({"defaults": {**shared, "user": "3000"}, "axes": axes}))
+    rows = expand(load(path))
+    assert [row.user for row in rows] == ["20001:20001", "20001:100", None]
+    assert [row.id for row in rows] == ["user20001_20001", "user20001_100", "usernone"]
+    assert select(rows, [], ["user=*:100"]) == rows[1:2]
+    asked = question(CELL, ["user=20001"]).cell
+    assert asked.user == "20001:20001" and question(asked, ["user="]).cell == CELL
+    for wrong in ("user=root", "user=a", "user=1;id", "user=20001:"):
+        with pytest.raises(UsageError):
+            question(CELL, [wrong])
 
 
 def test_axes_selection_and_settings(folder: Path) -> None:

@@ -148,6 +148,14 @@ def test_a_record_with_an_mpi_or_nccl_of_another_notation_has_no_recipes(name: s
     assert len(recipes(record, "i")) == len(WAYS)
 
 
+@pytest.mark.parametrize(("user", "asked"), [("20001:100", "20001"), ("root", "1000"), ("1\nx:1", "1000")])
+def test_kubernetes_is_asked_for_the_recorded_rows_user(user: str, asked: str) -> None:
+    record = all_passed()
+    made = recipes(replace(record, declared=(*record.declared, ("user", user))), "i")
+    (text,) = (one.text for one in made if one.name == "Kubernetes")
+    assert f"runAsUser: {asked}\n" in text
+
+
 def test_no_line_of_a_recipe_leaves_its_comment() -> None:
     for recipe in recipes(all_passed(), "i\ntouch x"):
         assert "touch x" not in [line.strip() for line in recipe.text.splitlines()]

@@ -15,6 +15,7 @@ from stackwright.core.credentials import redact
 from stackwright.core.errors import EngineError, UsageError
 from stackwright.core.model.labels import KEY, ROW
 from stackwright.core.model.row import World
+from stackwright.core.render import labelled
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import Apptainer
 from stackwright.engines.docker import Docker
@@ -50,6 +51,11 @@ class Labelled:
     @property
     def of(self) -> str:
         return f"{self.row} {self.key[:12]}"
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Return the added instructions that change what a container is started with."""
+        return origin.settings(self.added, labelled.user_of(self.labels))
 
     @property
     def title(self) -> str:

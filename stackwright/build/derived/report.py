@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stackwright.build.derived.prove import Proof
-from stackwright.core.checks import origin
 from stackwright.core.checks.check import listed
 from stackwright.core.checks.differences import Differences, Moved, Touched
 from stackwright.core.checks.judge import NOT_ASKED
@@ -28,7 +27,7 @@ def lines(proof: Proof) -> Iterator[str]:
     yield from _moved("distribution", found.python)
     yield from _moved("package", found.packages)
     yield from _files(found)
-    yield from (f"  settings: {_short(line)}" for line in origin.settings(image.added))
+    yield from (f"  settings: {_short(line)}" for line in image.settings)
     yield "  " + ", ".join(f"{tier} {proof.verdict.tier(tier)}" for tier in Tier)
     failed = proof.verdict.failed
     if failed:
@@ -72,7 +71,7 @@ def document(proof: Proof) -> dict[str, Any]:
     return {
         "version": 1, "image": image.image, "id": image.id, "world": str(image.world), "title": image.title,
         "derived_from": {"row": image.row, "key": image.key}, "row_known_from": proof.known,
-        "added": list(image.added), "settings": list(origin.settings(image.added)),
+        "added": list(image.added), "settings": list(image.settings),
         "distributions": _versions(found.python), "packages": _versions(found.packages),
         "files": None if found.files is None else [
             {"owner": one.owner, "changed": list(one.changed), "gone": list(one.gone)} for one in found.files

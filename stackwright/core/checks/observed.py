@@ -65,6 +65,7 @@ def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     config = dig(facts, "image", "Config")
     words = dig(config, "Entrypoint") if stack.entrypoint else None
     yield "entrypoint", text(words[len(ENTRYPOINT) :]) if isinstance(words, list) else None
+    yield "user", text(dig(config, "User")) if stack.user else None
     ports = dig(config, "ExposedPorts") if stack.ports else None
     yield (
         "ports",

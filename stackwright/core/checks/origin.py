@@ -20,7 +20,6 @@ SETTINGS = (
 """Instructions that change what a container is started with."""
 REPLACED = frozenset({"CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL", "STOPSIGNAL", "USER", "WORKDIR"})
 """Of which an image has one at a time."""
-AS_RENDERED = frozenset({f"USER {USER}", f"WORKDIR {FOLDER}"})
 WITHOUT_LAYER = frozenset(SETTINGS) - {"WORKDIR"}
 
 _SHELL = re.compile(r"/bin/sh -c #\\(nop\\) +")
@@ -55,17 +54,18 @@ def added(history: Iterable[str]) -> tuple[str, ...]:
     return tuple(rest[len(LAST) + ports :]) if own == LAST else tuple(rest)
 
 
-def settings(instructions: Iterable[str]) -> tuple[str, ...]:
+def settings(instructions: Iterable[str], user: str = USER) -> tuple[str, ...]:
     """Return the instructions that change settings; of those that replace each other, the last one.
 
-    What begins and ends as the row's user has that user again.
+    What begins and ends as the row's ``user`` has that user again.
     """
+    as_rendered = (f"USER {user}", f"WORKDIR {FOLDER}")
     lines = [line for line in instructions if _head(line) in SETTINGS]
     last = {_head(line): number for number, line in enumerate(lines)}
     return tuple(
         line
         for number, line in enumerate(lines)
-        if line not in AS_RENDERED and (_head(line) not in REPLACED or last[_head(line)] == number)
+        if line not in as_rendered and (_head(line) not in REPLACED or last[_head(line)] == number)
     )
 
 

@@ -165,6 +165,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     "flavour": _prefixed(""),
     "test_on_gpu": lambda asked: "gputest" if asked else "nogputest",
     **{name: _digest(name) for name in OWN},
+    "user": lambda user: f"user{(user or 'none').replace(':', '_')}",
     "wheels": lambda folder: f"wheels{folder.sha256[:8] if folder else 'none'}",
 }
 """How each axis shows in an id. The order is that of this table, not of the file: moving an axis in the

@@ -158,6 +158,7 @@ class _Values:
             "env": lambda checked: own.variables(checked.items()),
             "files": self._folders,
             "ports": own.ports,
+            "user": own.user,
             "wheels": self._wheels,
         }
 

@@ -68,6 +68,7 @@ HOW = {
     "ports": '["8888"]',
     "entrypoint": "[/opt/ours/start]",
     "wheels": "dist",
+    "user": '"20001:20001"',
     "compile": "[flash-attn]",
     "compile.env": '{FORCE_CUDA: "1"}',
     "compile.name": "flash-attn",

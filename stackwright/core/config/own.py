@@ -25,6 +25,9 @@ CHARACTER = "[A-Za-z0-9%+,./:=@_-]"
 VALUE = rf"{CHARACTER}([A-Za-z0-9%+,./:=@_ -]{{0,498}}{CHARACTER})?"
 PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])(/(tcp|udp))?"
 WORD = "[A-Za-z0-9%+./:=@_-]{1,200}"
+USER = "(?!65534(:|$))[1-9][0-9]{3,8}(:[1-9][0-9]{0,8})?"
+"""Number of a user, and of a group: names mean something else on each cluster. Below 1000, and 65534, are the
+distribution's own users."""
 PLACES = ("/opt", "/srv", "/workspace", "/usr/local/share", "/usr/local/etc")
 """Below which a folder is copied: what packages and wheels own is elsewhere."""
 TAKEN = ("/opt/stack", "/opt/cuda", "/usr/local/share/ca-certificates")
@@ -43,6 +46,11 @@ SPLIT_IT = "mount what is data, and copy in what is code"
 def ports(written: Iterable[str]) -> tuple[str, ...]:
     """Return each port with its protocol, once."""
     return tuple(dict.fromkeys(one if "/" in one else f"{one}/tcp" for one in written))
+
+
+def user(written: str | None) -> str | None:
+    """Return both numbers. Without one of a group Docker would take root's group: it is that of the user."""
+    return f"{written}:{written}" if written and ":" not in written else written
 
 
 def variables(written: Iterable[tuple[str, str]]) -> tuple[Variable, ...]:

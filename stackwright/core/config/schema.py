@@ -82,6 +82,7 @@ OF_IMAGE = {
     "files.to": Notation(own.PLACE, "/opt/ours"),
     "ports": Notation(own.PORT, "8888"),
     "entrypoint": Notation(own.WORD, "/opt/ours/start"),
+    "user": Notation(own.USER, "20001:20001"),
     "wheels": Notation(additions.FILE, "dist"),
 }
 """Strings of what a row adds to its image besides Python packages."""
@@ -262,6 +263,7 @@ OF_ROWS_IMAGE: dict[str, Any] = {
     "entrypoint": _listed(
         Annotated[str, OF_IMAGE["entrypoint"]], "A program and its words, which start each command."
     ),
+    "user": Annotated[str, OF_IMAGE["user"], Field(description="Numbers of the image's user.")] | None,
     "wheels": Annotated[str, OF_IMAGE["wheels"], Field(description="Folder of wheels that pip names.")]
     | None,
 }

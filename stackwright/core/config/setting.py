@@ -143,6 +143,13 @@ def _listed(name: str) -> Callable[[str], Any]:
     return read
 
 
+def _user(text: str) -> Any:
+    if text and not OF_IMAGE["user"].accepts(text):
+        hint = f"write it as in --set user={OF_IMAGE['user'].example}"
+        raise UsageError(f"--set user={text}: not written so", hint=hint)
+    return own.user(text or None)
+
+
 def _env(text: str) -> Any:
     """Read NAME=VALUE with spaces between them; a value with a space is in quotes. No value is shown."""
     try:
@@ -166,9 +173,10 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "env": _env,
     "files": partial(_next_to_the_matrix, "files", ()),
     "wheels": partial(_next_to_the_matrix, "wheels", None),
+    "user": _user,
     **{name: _listed(name) for name in ("apt", "ports", "entrypoint")},
 }
-"""Fields that are lists or mappings."""
+"""Fields that are lists or mappings, or have more than one notation."""
 
 
 def _mpi(text: str) -> tuple[str, str]:

@@ -25,6 +25,8 @@ USE_DEBIAN = "write os: debian-12 or debian-13, and leave the host as it is"
 MPICH_ABI = "it has the ABI of MPICH, so that the site's library can take the place of MPICH's in an image"
 USE_MPICH = 'write mpi: {flavour: mpich, version: "4.2"}, as in the row cuda12-mpich'
 
+USER = 'write the number of a user of yours, and that of its group, as in "20001:20001"'
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -93,6 +95,13 @@ ENTRIES = (
            "write another folder, as in /opt/ours"),
     _entry("files.to", r"/.*", "what is there belongs to the distribution's packages",
            f"write a folder below {', '.join(PLACES)}"),
+    _entry("user", r"(root|0)(:.*)?", "a container that is root by default writes as root to what it mounts",
+           "leave it out: the user is train, of the number 1000"),
+    _entry("user", r".*:(root|0)", "what root's group may write, such a user may write as well", USER),
+    _entry("user", r"([1-9][0-9]{0,2}|65534)(:[0-9]*)?", "the distribution's own users have the numbers "
+           "below 1000 and 65534, and a shell that refuses ssh", USER),
+    _entry("user", r"[A-Za-z_].*|.*:[A-Za-z_].*", "a name has another number on each cluster, and files have "
+           "numbers", USER),
     _entry("apt", r".*[=/].*", "the lock decides on the version, and the site on the mirror",
            "write the name of the package, as in git"),
     _entry("gcc", r"(clang|llvm|icc|icx|nvhpc|nvc\+\+)-?[0-9.]*",

@@ -46,9 +46,11 @@ def _recipes(record: Record, image: str) -> Iterator[Recipe]:
     nccl = declared.get("nccl", "")
     if mpi is None or not re.fullmatch(r"\d+(\.\d+){2}", nccl, re.ASCII):
         return
+    user = declared.get("user", "")
     target = launchers.Target(
-        row=record.row, mpi=mpi, nccl_code=nccl_code(nccl), image=image, sif=f"{record.row}.sif"
-    )
+        row=record.row, mpi=mpi, nccl_code=nccl_code(nccl), image=image, sif=f"{record.row}.sif",
+        user=user if re.fullmatch(r"[1-9]\d*:[1-9]\d*", user, re.ASCII) else "",
+    )  # fmt: skip
     for name, launcher, site in WAYS:
         if launcher in LAUNCHERS and launcher not in started_by(declared):
             continue

@@ -23,7 +23,7 @@ WHEN = (
 )
 IMPLEMENTATION = {MpiFlavour.OPENMPI: "OpenMPI", MpiFlavour.MPICH: "MPICH"}
 USER = 1000
-"""Of the image."""
+"""Of the image, where its row names no other."""
 KEYS = "/home/train/.ssh"
 HOSTFILE = "/etc/mpi/hostfile"
 
@@ -58,8 +58,8 @@ def kubernetes(target: Target, site: Site, command: tuple[str, ...]) -> Manifest
             "launcherCreationPolicy": "WaitForWorkersReady",
             "runPolicy": {"cleanPodPolicy": "Running"},
             "mpiReplicaSpecs": {
-                "Launcher": _replicas(1, _launcher(target, site, command)),
-                "Worker": _replicas(site.nodes, _worker(target, site), volumes=[SHARED_MEMORY]),
+                "Launcher": _replicas(1, target, _launcher(target, site, command)),
+                "Worker": _replicas(site.nodes, target, _worker(target, site), volumes=[SHARED_MEMORY]),
             },
         },
     }
@@ -136,12 +136,15 @@ SHARED_MEMORY = {"name": "shared-memory", "emptyDir": {"medium": "Memory", "size
 
 
 def _replicas(
-    count: int, container: Mapping[str, Any], volumes: list[Mapping[str, Any]] | None = None
+    count: int, target: Target, container: Mapping[str, Any], volumes: list[Mapping[str, Any]] | None = None
 ) -> dict[str, Any]:
-    pod: dict[str, Any] = {
-        "securityContext": {"runAsUser": USER},
-        "containers": [container],
-    }
+    pod: dict[str, Any] = {"securityContext": _user(target), "containers": [container]}
     if volumes:
         pod["volumes"] = volumes
     return {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
+
+
+def _user(target: Target) -> dict[str, int]:
+    """Return the image's user by number, which Kubernetes can tell from root's."""
+    uid, _, gid = target.user.partition(":")
+    return {"runAsUser": int(uid), "runAsGroup": int(gid)} if uid else {"runAsUser": USER}

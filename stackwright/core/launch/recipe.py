@@ -37,19 +37,24 @@ def mpi_of(flavour: str, version: str) -> Mpi | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is started: the image of a row, by its reference in a registry or an engine, and its SIF."""
+    """What is started: the image of a row, by its reference in a registry or an engine, and its SIF.
+
+    ``user`` has the numbers of the image's user and group, where the row says them.
+    """
 
     row: str
     mpi: Mpi
     nccl_code: int
     image: str
     sif: str
+    user: str = ""
 
     @classmethod
     def of(cls, stack: Stack, image: str, sif: str = "") -> Target:
         return cls(
-            row=stack.id, mpi=stack.mpi, nccl_code=stack.nccl_code, image=image, sif=sif or f"{stack.id}.sif"
-        )
+            row=stack.id, mpi=stack.mpi, nccl_code=stack.nccl_code, image=image,
+            sif=sif or f"{stack.id}.sif", user=stack.user or "",
+        )  # fmt: skip
 
     @property
     def mpi_major(self) -> int:

@@ -149,6 +149,7 @@ class Cell:
     ports: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] = ()
     wheels: Folder | None = None
+    user: str | None = None
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
 
@@ -292,6 +293,7 @@ class Stack:
     ports: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] = ()
     wheels: Folder | None = None
+    user: str | None = None
     compiled: tuple[Compiled, ...] = ()
 
     @property

@@ -88,6 +88,11 @@ def require_cuda(cuda: str) -> str:
     return f"cuda>={major}.0,driver>={dict(distributions.DRIVER_FLOOR)[major]}"
 
 
+def user(stack: Stack) -> str:
+    """Return who a container of the image runs as, where nothing else is asked for."""
+    return stack.user or USER
+
+
 def entrypoint(stack: Stack) -> tuple[str, ...]:
     """Return the words that start the command: the init, and what the row puts between both."""
     return (*ENTRYPOINT, *stack.entrypoint)
@@ -106,7 +111,7 @@ def settings(stack: Stack) -> dict[str, Any]:
         "Env": [f"{name}={value}" for name, value in environment(stack).items()],
         "Entrypoint": list(entrypoint(stack)),
         "Cmd": list(COMMAND),
-        "User": USER,
+        "User": user(stack),
         "WorkingDir": FOLDER,
         "Shell": list(SHELL),
         **({"ExposedPorts": ports} if ports else {}),

@@ -27,7 +27,7 @@ from stackwright.core.model.labels import (
 from stackwright.core.model.row import Flavour, Mpi, MpiFlavour, Recipe, Stack
 from stackwright.core.model.target import AMD64
 from stackwright.core.render import package_layers
-from stackwright.core.render.configuration import entrypoint, require_cuda, runscript
+from stackwright.core.render.configuration import entrypoint, require_cuda, runscript, user
 from stackwright.core.render.own_files import minor, own_files
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.bases import PROVIDERS
@@ -77,6 +77,7 @@ def _own(stack: Stack) -> dict[str, Any]:
         "env": {one.name: one.value for one in stack.env},
         "files": {one.place: one.sha256 for one in stack.files},
         "ports": list(stack.ports),
+        "user": stack.user,
         "entrypoint": list(stack.entrypoint),
         "wheels": {path: hashlib.sha256(content).hexdigest() for path, content in _wheels(stack)},
     }
@@ -237,6 +238,7 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "added": stack.lock.added,
         "own_packages": tuple(f"{one.name}={one.version}" for one in stack.apt),
         "entrypoint": entrypoint(stack),
+        "user": user(stack),
         "runscript": runscript(stack),
         "package_layers": (*(name for name, _ in package_layers.groups(stack)), package_layers.REST),
         "labels": labels(stack),

@@ -9,9 +9,11 @@ from typing import Any
 
 from stackwright.core.compiled.needs import build_needs
 from stackwright.core.components.table import COMMUNICATION, MODULES
+from stackwright.core.config import own
 from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.labels import ROW, STACK
 from stackwright.core.model.row import Base, Flavour, Lock, Mpi, ProviderName, Stack
+from stackwright.core.render.configuration import USER
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.resolve.resolve import nccl_code
 
@@ -30,6 +32,15 @@ def lock_of(labels: Mapping[str, str]) -> str:
 def base_of(labels: Mapping[str, str], suite: str) -> Base:
     """Return as much of the base as the label says: its packages are in no label."""
     return Base(os=_word(_document(labels), "os"), suite=suite, release="", date="", digest="", packages=())
+
+
+def user_of(labels: Mapping[str, str]) -> str:
+    """Return the row's user; the one of all other rows where the label says none that can be read."""
+    try:
+        said = _document(labels).get("user")
+    except ValueError:
+        said = None
+    return said if isinstance(said, str) and re.fullmatch(own.USER, said, re.ASCII) else USER
 
 
 def stack_of(labels: Mapping[str, str], lock: Lock) -> Stack:

@@ -147,6 +147,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         ports=cell.ports,
         entrypoint=cell.entrypoint,
         wheels=_wheels(cell, lock),
+        user=cell.user,
     )
 
 

@@ -125,8 +125,8 @@ def user(stack: Stack, facts: Facts) -> Finding:
     problems = ["the image's default user is root"] if who["uid"] == 0 else []
     if not who["name"]:
         problems.append(f"user {who['uid']} has no name, and ssh refuses a user without one")
-    if not problems and said != rendered.USER:
-        problems.append(f"the image's default user is {said!r}, the row's is {rendered.USER}")
+    if not problems and said != rendered.user(stack):
+        problems.append(f"the image's default user is {said!r}, the row's is {rendered.user(stack)}")
     return finding(problems, f"{who['name']} ({who['uid']}:{who['gid']})")
 
 
