@@ -103,6 +103,7 @@ def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
     return (
         ("pip", [f"{one.name} {one.version}" for one in stack.pip]),
         ("compiled", [f"{one.name} {one.version}" for one in stack.compiled]),
+        ("compiled with", [str(one) for one in stack.build_env]),
         ("apt", [f"{one.name} {one.version}" for one in stack.apt]),
         ("env", [str(one) for one in stack.env]),
         ("files", [f"{one.place} ({len(one.files)} from {one.source})" for one in stack.files]),

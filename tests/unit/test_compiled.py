@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from compiling import ALONE, EINOPS, SHA, SOURCE, compiling, locked, pin, resolved
 from rows import CELL, LOCK, SERIES, SOURCES, cell
 
 from stackwright.core.checks.probes import words
@@ -22,11 +23,11 @@ from stackwright.core.config.load import interpret
 from stackwright.core.config.setting import question
 from stackwright.core.errors import LockError, MatrixError, UsageError
 from stackwright.core.model.added.distributions import Addition
-from stackwright.core.model.row import Cell, Lock, Rejection, Stack
+from stackwright.core.model.row import Cell, Rejection
 from stackwright.core.render import definition, dockerfile, labelled, layers
 from stackwright.core.render.instructions import logical_lines
 from stackwright.core.resolve import lockfile
-from stackwright.core.resolve.additions import Answers, apart, no_builder, no_source, with_builders
+from stackwright.core.resolve.additions import no_builder, no_source, with_builders
 from stackwright.core.resolve.requirements import asked, request, with_additions
 from stackwright.core.resolve.resolve import check, resolve
 
@@ -34,8 +35,6 @@ ROW: dict[str, Any] = {
     "id": "one", "provider": "debian", "os": "debian-13", "python": "3.13", "horovod": "0.28.1",
     "mpi": {"flavour": "openmpi", "version": "5.0"}, "gpu_arch": ["8.0"], "torch": "2.6.0",
 }  # fmt: skip
-SHA = "ab" * 32
-ALONE = lockfile.pins(LOCK)
 
 
 # ------------------------------------------------------------------------------------- notation
@@ -156,33 +155,6 @@ def test_a_hostile_source_is_refused(content: bytes) -> None:
 
 
 # ---------------------------------------------------------------------------------------- the lock
-
-
-def compiling(*requirements: str, **env: str) -> Cell:
-    given = [(one, (), tuple(env.items()), ()) for one in requirements]
-    return cell(compile=additions.together(given))
-
-
-def pin(name: str, version: str, *askers: str) -> str:
-    remark = "".join(f"    #   {one}\n" for one in askers)
-    return f"{name}=={version} \\\n    --hash=sha256:{'12' * 32}\n    # via\n{remark}"
-
-
-SOURCE = Source(name="fast-op", version="1.2", sha256=SHA, requires=("einops", "torch"), needs=("cython>=3",))
-EINOPS = pin("einops", "0.8.2")
-CYTHON = pin("cython", "3.1")
-
-
-def locked(row: Cell, *, both: str = ALONE + EINOPS, more: str = CYTHON) -> Lock:
-    answers = Answers(alone=ALONE, both=both, building=both + more)
-    text = lockfile.write_found(row.id, request(row), LOCK.base, apart(answers, (SOURCE,)))
-    return lockfile.parse(text, "x")
-
-
-def resolved(row: Cell, lock: Lock) -> Stack:
-    found = resolve(row, lock, SERIES)
-    assert isinstance(found, Stack), found
-    return found
 
 
 ROW_COMPILING = compiling("fast-op>=1", FORCE_CUDA="1")

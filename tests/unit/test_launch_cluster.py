@@ -238,6 +238,7 @@ def test_the_image_runs_as_the_user_of_its_row() -> None:
     """Kubernetes refuses a name under runAsNonRoot."""
     target = launchers.Target.of(stack(user="20001:100"), "i")
     made = launchers.LAUNCHERS["kubernetes"].make(target, launchers.site(), ("true",))
+    assert isinstance(made, Manifest)
     for replica in made.document["spec"]["mpiReplicaSpecs"].values():
         context = replica["template"]["spec"]["securityContext"]
         assert context == {"runAsUser": 20001, "runAsGroup": 100}

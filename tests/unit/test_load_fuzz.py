@@ -91,9 +91,9 @@ def check_value(name: str, value: Value) -> None:
                 assert name in ("pip", "compile")
                 assert additions.normal(one.requirement) == one.requirement
             elif isinstance(one, Variable):
-                assert name == "env"
+                assert name in ("env", "build-env")
                 assert schema.VARIABLE.accepts(one.name)
-                assert schema.OF_IMAGE["env"].accepts(one.value)
+                assert schema.OF_IMAGE[name].accepts(one.value)
             else:
                 assert not isinstance(one, Folder), "there is no folder beside this matrix"
                 notation = schema.OF_IMAGE.get(name) or schema.NOTATIONS[name]
@@ -272,7 +272,8 @@ def test_the_places_are_right_but_for_the_value() -> None:
     right: dict[str, Any] = {
         **BASE, "cuda": "12.4", "cudnn": "9.1", "nccl": "2.21.5", "gcc": "13", "mxnet": "1.9.1",
         "keras": "3.0", "tensorflow": "2.20.0",
-        "apt": ["git"], "env": {"A": "b"}, "files": [], "ports": ["8888"], "entrypoint": ["/opt/ours/start"],
+        "apt": ["git"], "env": {"A": "b"}, "files": [], "build-env": {"A": "b"}, "ports": ["8888"],
+        "entrypoint": ["/opt/ours/start"],
         "flavour": "devel", "test_on_gpu": True, "torch_distributed": True, "mpi4py": "4.1.2",
         "deepspeed": "0.19.8", "user": "20001",
         "wheels": None, "id": "two", "pip": ["einops"], "compile": ["x"], "mpi.flavour": "mpich",

@@ -58,6 +58,10 @@ def _of_source(one: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:
 
 def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     """What the row adds besides Python packages, as far as an image names it."""
+    for one in stack.build_env:
+        notes = [dig(facts, "compiled", source.name, "note", "environment") for source in stack.compiled]
+        values = {text(dig(note, one.name)) for note in notes}
+        yield f"build-env.{one.name}", values.pop() if len(values) == 1 else None
     for package in stack.apt:
         yield f"apt.{package.name}", text(dig(facts, "system", "distribution_packages", package.name))
     for one in stack.env:

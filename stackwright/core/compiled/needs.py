@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from stackwright.core.components.shared import sources
 from stackwright.core.config.additions import name
 from stackwright.core.model.added.distributions import Addition
-from stackwright.core.model.row import Lock
+from stackwright.core.model.row import Lock, Variable
 
 
-def environment(which: str, wanted: Iterable[Addition]) -> tuple[tuple[str, str], ...]:
-    """Return the variables that its build reads: those that are known, and those of the row."""
-    found = dict(sources.of(which).environment)
+def environment(
+    which: str, wanted: Iterable[Addition], shared: Iterable[Variable] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Return the variables that its build reads: those of all builds of the row, those that are known, and
+    those that the row has for it."""
+    found = {one.name: one.value for one in shared} | dict(sources.of(which).environment)
     for one in wanted:
         found |= dict(one.environment) if name(one) == which else {}
     return tuple(sorted(found.items()))

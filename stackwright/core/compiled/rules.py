@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stackwright.core.compiled import variables
 from stackwright.core.components.shared import sources
 from stackwright.core.components.table import compiled
 from stackwright.core.config.additions import accepts, name
@@ -81,6 +82,7 @@ RULES = (
         fact=SCRIPT,
         ask=_variables,
     ),
+    *variables.RULES,
 )
 LOCK_RULES = (
     LockRule(

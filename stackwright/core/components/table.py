@@ -152,7 +152,7 @@ FIELDS = (
     "provider", "os", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
     *(module.name for module in MODULES), "gpu_arch", "flavour", "test_on_gpu", "pip",
-    "compile", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
+    "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip
 """Of a row, in the order of the notation."""
 

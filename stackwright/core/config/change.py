@@ -11,7 +11,7 @@ from stackwright.core.model.row import Cell, Mpi, Variable
 FIELDS = (
     "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
     *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu", "pip",
-    "compile", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
+    "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip
 
 

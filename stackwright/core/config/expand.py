@@ -108,7 +108,7 @@ def excluded(matrix: Matrix) -> dict[tuple[str, ...], set[tuple[Value, ...]]]:
     return table
 
 
-OWN = ("pip", "compile", "apt", "env", "files", "ports", "entrypoint")
+OWN = ("pip", "compile", "build-env", "apt", "env", "files", "ports", "entrypoint")
 """What a row adds of its own; each is a tuple."""
 
 UNSET: dict[str, Value] = {
@@ -135,7 +135,7 @@ def _digest(name: str) -> Callable[[Any], str]:
 
     def part(value: Any) -> str:
         text = " ".join(map(str, value))
-        return name + (hashlib.sha256(text.encode()).hexdigest()[:8] if value else "none")
+        return name.replace("-", "") + (hashlib.sha256(text.encode()).hexdigest()[:8] if value else "none")
 
     return part
 

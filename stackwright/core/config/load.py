@@ -155,7 +155,7 @@ class _Values:
         self._makers: dict[str, Callable[[Any], Value]] = {
             "pip": self._pip,
             "compile": lambda checked: additions.together(map(_source, checked)),
-            "env": lambda checked: own.variables(checked.items()),
+            **dict.fromkeys(("env", "build-env"), lambda checked: own.variables(checked.items())),
             "files": self._folders,
             "ports": own.ports,
             "user": own.user,

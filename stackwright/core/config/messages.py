@@ -64,6 +64,7 @@ HOW = {
     "pip.extras": "[train]",
     "apt": "[git]",
     "env": "{HF_HOME: /data/cache}",
+    "build-env": '{MAX_JOBS: "2"}',
     "files": "[{from: ours, to: /opt/ours}]",
     "ports": '["8888"]',
     "entrypoint": "[/opt/ours/start]",
@@ -99,6 +100,7 @@ HOW_MANY = {
     "select": "one glob takes many rows: '*cuda12*'",
     **dict.fromkeys(("compile", "compile.needs"), "let pip take the wheels that an index has"),
     **dict.fromkeys(("pip", "apt", "pip.extras"), "name what brings the others along"),
+    "build-env": "write what is of one source into its env of compile",
     **dict.fromkeys(("env", "files", "ports", "entrypoint"), "put them into a script that is copied in"),
 }
 """Of lists that have a limit."""
@@ -149,7 +151,7 @@ def _words(kind: str, loc: Loc, node: Node) -> tuple[str, str]:
     key = ".".join(keys[-2:]) if keys[-2:-1] in NESTED else keys[-1] if keys else ""
     if keys[-3:-1] == ["compile", "env"]:
         return _wrong_setting(keys[-1], node)
-    if "env" in keys[:-1] or kind == "credential":
+    if keys[-2:-1] in (["env"], ["build-env"]) or kind == "credential":
         return _of_variable(kind, keys, node)
     return _of_key(kind, key, keys, loc, node)
 
@@ -176,11 +178,11 @@ def _of_variable(kind: str, keys: list[str], node: Node) -> tuple[str, str]:
     """Return what is wrong with a variable. Its value may be a secret, and is not shown."""
     if kind == "credential" and isinstance(node, Mapping):
         texts = {name: one.text for name, (_, one) in node.entries.items() if isinstance(one, Scalar)}
-        cause = f"'env': the value of {own.telling(texts.items())} has the shape of a credential"
+        cause = f"{keys[-1]!r}: the value of {own.telling(texts.items())} has the shape of a credential"
         return cause, "everyone who has the image could read it: give it to the job, and not to the image"
     name = keys[-1]
-    if not schema.VARIABLE.accepts(name):
-        return f"{short(name)} is not the name of a variable", f"write env: {HOW['env']}"
+    if not schema.VARIABLES[keys[-2]].accepts(name):
+        return f"{short(name)} is not the name of a variable", f"write {keys[-2]}: {HOW[keys[-2]]}"
     if kind == "string_type":
         seen = f"of the kind {node.kind}" if isinstance(node, Scalar) else _seen(node)
         return f"the value of {name} must be a string, and is {seen}", "write it in quotes"

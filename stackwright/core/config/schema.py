@@ -78,6 +78,7 @@ OF_PIP = {
 OF_IMAGE = {
     "apt": Notation(own.PACKAGE, "git"),
     "env": Notation(own.VALUE, "/data/cache"),
+    "build-env": Notation(own.SETTING, "-O2 -g1"),
     "files.from": Notation(additions.FILE, "ours"),
     "files.to": Notation(own.PLACE, "/opt/ours"),
     "ports": Notation(own.PORT, "8888"),
@@ -95,6 +96,8 @@ OF_COMPILE = {
     "env": Notation(additions.SETTING, "1"),
 }
 """Strings of ``compile``: a requirement, a module, and variables that its build reads, with their values."""
+VARIABLES = {"env": VARIABLE, "build-env": OF_COMPILE["variable"]}
+"""Names of variables, by the field that has them."""
 
 T = TypeVar("T")
 Axis = Annotated[tuple[T, ...], MinLen(1), FailFast()]
@@ -248,16 +251,19 @@ def _listed(kind: Any, description: str) -> Any:
     return Annotated[tuple[kind, ...], MaxLen(own.MOST), Field(description=description)]
 
 
-OF_ROWS_IMAGE: dict[str, Any] = {
-    "apt": _listed(Annotated[str, OF_IMAGE["apt"]], "Packages of the distribution, in a layer of their own."),
-    "env": Annotated[
-        dict[Annotated[str, VARIABLE], Annotated[str, OF_IMAGE["env"]]],
+def _variables(name: str, description: str) -> Any:
+    return Annotated[
+        dict[Annotated[str, VARIABLES[name]], Annotated[str, OF_IMAGE[name]]],
         MaxLen(own.MOST),
         AfterValidator(_without_credentials),
-        Field(
-            description="Variables that the image sets.", json_schema_extra={"additionalProperties": False}
-        ),
-    ],
+        Field(description=description, json_schema_extra={"additionalProperties": False}),
+    ]
+
+
+OF_ROWS_IMAGE: dict[str, Any] = {
+    "build-env": _variables("build-env", "Variables that are set while the row's sources are compiled."),
+    "apt": _listed(Annotated[str, OF_IMAGE["apt"]], "Packages of the distribution, in a layer of their own."),
+    "env": _variables("env", "Variables that the image sets."),
     "files": _listed(CopiedFolder, "Folders next to the matrix that are copied in."),
     "ports": _listed(Annotated[str, OF_IMAGE["ports"]], "Ports that a program in it listens on."),
     "entrypoint": _listed(

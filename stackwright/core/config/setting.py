@@ -150,16 +150,16 @@ def _user(text: str) -> Any:
     return own.user(text or None)
 
 
-def _env(text: str) -> Any:
+def _variables(name: str, text: str) -> Any:
     """Read NAME=VALUE with spaces between them; a value with a space is in quotes. No value is shown."""
     try:
         pairs = dict(word.partition("=")[::2] for word in shlex.split(text))
-        checked: Any = ROW.validate_python({"env": pairs})
+        checked: Any = ROW.validate_python({name: pairs})
     except (ValueError, ValidationError):
-        raise UsageError(
-            "--set env: not written so", hint="write it as in --set env='HF_HOME=/data'"
-        ) from None
-    return own.variables(checked["env"].items())
+        like = {"env": "HF_HOME=/data", "build-env": "MAX_JOBS=2"}
+        hint = f"write it as in --set {name}='{like[name]}'"
+        raise UsageError(f"--set {name}: not written so", hint=hint) from None
+    return own.variables(checked[name].items())
 
 
 def _next_to_the_matrix(name: str, empty: Any, text: str) -> Any:
@@ -170,7 +170,7 @@ def _next_to_the_matrix(name: str, empty: Any, text: str) -> Any:
 
 READERS: Mapping[str, Callable[[str], Any]] = {
     **{name: partial(_requirements, name) for name in ("pip", "compile")},
-    "env": _env,
+    **{name: partial(_variables, name) for name in ("env", "build-env")},
     "files": partial(_next_to_the_matrix, "files", ()),
     "wheels": partial(_next_to_the_matrix, "wheels", None),
     "user": _user,

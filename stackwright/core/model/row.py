@@ -150,6 +150,7 @@ class Cell:
     entrypoint: tuple[str, ...] = ()
     wheels: Folder | None = None
     user: str | None = None
+    build_env: tuple[Variable, ...] = ()
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
 
@@ -165,18 +166,23 @@ class Cell:
     def value(self, name: str) -> Any:
         """Return the value of a field; the version of a component, or None where the row has none of it."""
         if name in OWN_FIELDS:
-            return getattr(self, name)
+            return getattr(self, _attribute(name))
         return next((version for component, version in self.components if component == name), None)
 
     def values(self) -> dict[str, Any]:
         """Return every field and every component."""
-        own = {name: getattr(self, name) for name in OWN_FIELDS if name != "components"}
+        own = {name: getattr(self, _attribute(name)) for name in OWN_FIELDS if name != "components"}
         return {**own, **dict(self.components)}
 
 
-OWN_FIELDS = tuple(Cell.__dataclass_fields__)
+OWN_FIELDS = tuple(name.replace("build_", "build-") for name in Cell.__dataclass_fields__)
+"""As a matrix writes them."""
 CLOSED: Mapping[str, Callable[[Any], Any]] = {"provider": ProviderName, "flavour": Flavour}
 """Fields with a closed set of values; a matrix has them as strings."""
+
+
+def _attribute(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _as_it_is(value: Any) -> Any:
@@ -185,9 +191,14 @@ def _as_it_is(value: Any) -> Any:
 
 def _apart(values: Mapping[str, Any], components: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Fields of Cell; all other names are components, of which some are there or not, and have no version."""
-    own = {name: CLOSED.get(name, _as_it_is)(value) for name, value in values.items() if name in OWN_FIELDS}
+    own = {
+        _attribute(name): CLOSED.get(name, _as_it_is)(value)
+        for name, value in values.items()
+        if name in OWN_FIELDS
+    }
     if len(own) < len(values):
-        named = {**dict(components), **{name: value for name, value in values.items() if name not in own}}
+        others = {name: value for name, value in values.items() if name not in OWN_FIELDS}
+        named = {**dict(components), **others}
         there = {name: "true" if version is True else version for name, version in named.items() if version}
         own["components"] = tuple(sorted(there.items()))
     return own
@@ -295,6 +306,7 @@ class Stack:
     wheels: Folder | None = None
     user: str | None = None
     compiled: tuple[Compiled, ...] = ()
+    build_env: tuple[Variable, ...] = ()
 
     @property
     def added(self) -> tuple[Added, ...]:

@@ -73,6 +73,7 @@ def _own(stack: Stack) -> dict[str, Any]:
     return {
         "pip": {one.name: one.version for one in stack.pip},
         "compile": {one.name: _compiled_from(one) for one in stack.compiled},
+        "build-env": {one.name: one.value for one in stack.build_env},
         "apt": {one.name: one.version for one in stack.apt},
         "env": {one.name: one.value for one in stack.env},
         "files": {one.place: one.sha256 for one in stack.files},

@@ -148,6 +148,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         entrypoint=cell.entrypoint,
         wheels=_wheels(cell, lock),
         user=cell.user,
+        build_env=cell.build_env,
     )
 
 
@@ -181,7 +182,7 @@ def _compiled(cell: Cell, lock: Lock) -> tuple[Compiled, ...]:
     return tuple(
         Compiled(
             name=one.name, version=one.version, modules=one.modules, sha256=sources[one.name],
-            environment=environment(one.name, wanted), needs=build_needs(one.name, lock),
+            environment=environment(one.name, wanted, cell.build_env), needs=build_needs(one.name, lock),
         )
         for one in _added(wanted, lock)
         if one.name in sources

@@ -33,6 +33,10 @@ OF_THE_FABRIC = f"decides how ranks reach each other: it {OF_A_JOB}"
 OF_THE_STACK = "is what the stack itself sets, and is proven to set"
 OF_THE_SITE = "is of the site that builds or runs the image (docs/site.md)"
 
+OF_A_SITE = Refused(
+    pattern="(?i:(https?|ftp|all|no)_proxy)|(PIP|UV|STACKWRIGHT)_.*|(SSL_CERT|REQUESTS_CA|CURL_CA)_.*",
+    why=OF_THE_SITE,
+)
 REFUSED_VARIABLES = (
     Refused(pattern=f"_?({LAYERS})_.*", why=OF_A_JOB),
     Refused(pattern="(NCCL|UCX|UCC|OMPI|OPAL|ORTE|PRTE|PMIX|PMI|MPICH|MPIR|MPIEXEC|HYDRA|FI|GLOO)_.*"
@@ -50,8 +54,7 @@ REFUSED_VARIABLES = (
     Refused(pattern="HOME|USER|LOGNAME|SHELL|TERM|PWD|OLDPWD|SHLVL|HOSTNAME|PS1|PROMPT_COMMAND|_"
             "|(APPTAINER|SINGULARITY|SCIF|APPTAINERENV|SINGULARITYENV)_.*",
             why="is set by the engine or the shell in each container"),
-    Refused(pattern="(?i:(https?|ftp|all|no)_proxy)|(PIP|UV|STACKWRIGHT)_.*"
-            "|(SSL_CERT|REQUESTS_CA|CURL_CA)_.*", why=OF_THE_SITE),
+    OF_A_SITE,
 )  # fmt: skip
 """Variables that make two runs of one image differ, or the image from its proof."""
 

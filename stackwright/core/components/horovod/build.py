@@ -61,6 +61,7 @@ def wheel_key(stack: Stack, sources: Sources) -> str:
         "gpu_arch": stack.gpu_arch,
         "cpu_flags": AMD64.cpu_flags,
         "source_date_epoch": EPOCH,  # the time of every file in the wheel
+        **({"environment": list(map(str, stack.build_env))} if stack.build_env else {}),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
