@@ -143,7 +143,7 @@ def test_a_row_that_no_matrix_makes_is_known_from_the_image(
     other = replace(same, recipe=Recipe(id="row", key="6f" * 32, files=()))
 
     def known(of: Subject, *planned: Planned) -> parent.Parent:
-        return parent.find(of.project, planned, of.image, below=lambda: of.below, own=of.own_files)
+        return parent.find(of.project, planned, of.image, of.inside)
 
     assert known(of, same).planned is same
     locked = known(of, other)
@@ -163,7 +163,7 @@ def test_a_label_that_cannot_be_read_is_refused(
 ) -> None:
     of = looked_at(build(build(tiny, ROW), f"LABEL {labels.STACK}='{{}}'\n"))
     with pytest.raises(UsageError, match=r"cannot be read: .* not of one row"):
-        parent.find(of.project, (), of.image, below=lambda: of.below, own=of.own_files)
+        parent.find(of.project, (), of.image, of.inside)
 
 
 def test_a_file_that_is_no_sif_is_refused(looked_at: Callable[[str], Subject], tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from rows import CELL, LOCK, SERIES, SOURCES, cell
 from stackwright.core.checks.probes import words
 from stackwright.core.config import additions
 from stackwright.core.model.added.distributions import Addition
-from stackwright.core.model.row import Cell, Folder, Lock, Rejection, Stack
+from stackwright.core.model.added.image import Folder
+from stackwright.core.model.row import Cell, Lock, Rejection, Stack
 from stackwright.core.render import definition, dockerfile, layers
 from stackwright.core.render.instructions import logical_lines
 from stackwright.core.resolve import lockfile

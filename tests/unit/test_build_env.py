@@ -18,7 +18,8 @@ from stackwright.core.config.change import settings
 from stackwright.core.config.expand import expand, select
 from stackwright.core.config.load import interpret
 from stackwright.core.config.setting import question
-from stackwright.core.model.row import Cell, Variable
+from stackwright.core.model.added.image import Variable
+from stackwright.core.model.row import Cell
 from stackwright.core.render import configuration, definition, dockerfile
 from stackwright.core.resolve.resolve import check
 

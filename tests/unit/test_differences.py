@@ -156,7 +156,8 @@ def test_a_row_is_read_back_from_its_label() -> None:
         ({"frameworks": {"caffe": "1"}}, "does not know 'caffe'"),
         ({"mpi": None}, "mpi is no object"),
         ({"gpu_arch": "8.0"}, "gpu_arch is no list"),
-        ({"ports": [80]}, "cannot read 'ports'"),
+        ({"ports": [80]}, "ports is '80'"),
+        ({"volumes": ["/data"]}, "cannot read 'volumes'"),
         ({"flavour": "huge"}, "huge"),
     ],
 )

@@ -20,8 +20,9 @@ from stackwright.core.config.load import interpret, load
 from stackwright.core.config.yaml_tree import LOADER
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.added.distributions import Addition
+from stackwright.core.model.added.image import Folder, Variable
 from stackwright.core.model.matrix import Matrix, Value
-from stackwright.core.model.row import Cell, Folder, Mpi, Variable
+from stackwright.core.model.row import Cell, Mpi
 
 SHIPPED = (Path(__file__).parents[2] / "matrix.yaml").read_text()
 FIELDS = get_type_hints(schema.RowFields)

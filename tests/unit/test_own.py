@@ -19,7 +19,8 @@ from stackwright.core.checks.check import Facts
 from stackwright.core.checks.tables import additions, settings
 from stackwright.core.errors import LockError
 from stackwright.core.ledger.account import account
-from stackwright.core.model.row import Cell, Folder, Package, Rejection, Stack, Variable
+from stackwright.core.model.added.image import Folder, Variable
+from stackwright.core.model.row import Cell, Package, Rejection, Stack
 from stackwright.core.render import configuration, definition, dockerfile, labelled, layers
 from stackwright.core.render.instructions import logical_lines
 from stackwright.core.resolve.requirements import distribution_packages, request

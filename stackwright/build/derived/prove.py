@@ -15,7 +15,7 @@ from typing import Any
 
 from stackwright.build.derived import examine
 from stackwright.build.derived.examine import Labelled
-from stackwright.build.derived.parent import Parent, find
+from stackwright.build.derived.parent import Inside, Parent, find
 from stackwright.build.display import Display
 from stackwright.build.job import Job
 from stackwright.build.phases import PHASES, probe_file
@@ -105,6 +105,15 @@ class Subject:
         assert self.docker is not None, "it is an image of the engine"
         return site_leaks.read(self.docker, self.image.id, self.site).reads
 
+    @property
+    def inside(self) -> Inside:
+        return Inside(below=lambda: self.below, whole=lambda: self.whole, own=self.own_files)
+
+    @property
+    def whole(self) -> Tree:
+        """All files of it."""
+        return final(one.layer for one in self.reads)
+
     @cached_property
     def below(self) -> Tree | None:
         """The parent's files: what the layers below the added ones have. None where they are not known."""
@@ -141,7 +150,7 @@ def probe(
 ) -> Proof:
     """Prove the image or the SIF by the checks of the row that its labels name."""
     of = subject(project, image, site=site, runner=runner, display=display)
-    row = find(of.project, rows, of.image, below=lambda: of.below, own=of.own_files)
+    row = find(of.project, rows, of.image, of.inside)
     stack = row.planned.stack
     whole = of_label(stack, of.image.labels.get(LAYER, ""))
     return prove(of, replace(row, planned=replace(row.planned, stack=whole)), label=stack)
@@ -246,8 +255,7 @@ def _leaving_out(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
 
 def _differences(of: Subject, row: Parent, facts: Mapping[str, Any]) -> Differences:
     if of.below is not None:
-        whole = final(one.layer for one in of.reads)
-        return between(of.below, whole, row_of(row.planned, World.DOCKER))
+        return between(of.below, of.whole, row_of(row.planned, World.DOCKER))
     locked = {normal(one.name): one.version for one in row.planned.stack.lock.packages}
     if not locked:
         return Differences()

@@ -58,7 +58,7 @@ class Result:
 
 def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[str], None]) -> Result:
     """Make the layer and prove it. RejectedError where it would change or hide anything of the parent."""
-    row = find(of.project, rows, of.image, below=lambda: of.below, own=of.own_files)
+    row = find(of.project, rows, of.image, of.inside)
     stack = row.planned.stack
     if not stack.lock.packages:
         raise UsageError(

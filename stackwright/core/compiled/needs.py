@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from stackwright.core.components.shared import sources
 from stackwright.core.config.additions import name
 from stackwright.core.model.added.distributions import Addition
-from stackwright.core.model.row import Lock, Variable
+from stackwright.core.model.added.image import Variable
+from stackwright.core.model.row import Lock
 
 
 def environment(

@@ -9,7 +9,8 @@ from stackwright.core.components.shared import sources
 from stackwright.core.components.table import COMMUNICATION, COMPONENTS, compiled
 from stackwright.core.config.additions import name
 from stackwright.core.facts.provenance import read
-from stackwright.core.model.row import Cell, Variable
+from stackwright.core.model.added.image import Variable
+from stackwright.core.model.row import Cell
 from stackwright.core.rules.own import LAYERS, OF_A_SITE, Refused, refused
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 

@@ -6,7 +6,8 @@ import shlex
 
 from stackwright.core.components.table import COMMUNICATION, MODULES
 from stackwright.core.model.added.distributions import Addition
-from stackwright.core.model.row import Cell, Mpi, Variable
+from stackwright.core.model.added.image import Variable
+from stackwright.core.model.row import Cell, Mpi
 
 FIELDS = (
     "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",

@@ -20,8 +20,9 @@ from stackwright.core.config import additions, own, schema, unsupported
 from stackwright.core.config.messages import HOW, HOW_MANY, explain
 from stackwright.core.config.yaml_tree import LOADER, Mapping, Node, Sequence, at, parse, short, wrong
 from stackwright.core.errors import MatrixError
+from stackwright.core.model.added.image import Folder
 from stackwright.core.model.matrix import Axis, Exclusion, Fields, Mark, Matrix, Pattern, Publish, Row, Value
-from stackwright.core.model.row import Folder, Mpi
+from stackwright.core.model.row import Mpi
 
 MAX_BYTES = 2**20
 """Of the file. A row of every field is about 400 bytes."""

@@ -16,7 +16,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from stackwright.core.config.additions import FILE
 from stackwright.core.credentials import Search, holds
 from stackwright.core.errors import MatrixError
-from stackwright.core.model.row import Folder, Variable
+from stackwright.core.model.added.image import Folder, Variable
 
 PACKAGE = "[a-z0-9][a-z0-9+.-]{1,62}"
 """Of the distribution (Debian's policy manual, 5.6.1)."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stackwright.core.model.added.distributions import Addition
-from stackwright.core.model.row import Folder, Mpi, Variable
+from stackwright.core.model.added.image import Folder, Variable
+from stackwright.core.model.row import Mpi
 
 Value = (
     str

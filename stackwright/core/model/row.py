@@ -6,13 +6,13 @@ GPU architectures are compute capabilities ("8.0").
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from stackwright.core.model.added.distributions import Added, Addition, Compiled
+from stackwright.core.model.added.image import Folder, Variable
 
 
 class Tier(StrEnum):
@@ -84,40 +84,6 @@ class Mpi:
     def of(cls, flavour: str, version: str) -> Mpi:
         """Raise ValueError where the flavour is none."""
         return cls(flavour=MpiFlavour(flavour), version=version)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    """A variable of the image's environment that the row sets."""
-
-    name: str
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
-    """A folder next to the matrix that is copied in; ``files`` are paths below ``place``, and content."""
-
-    source: str
-    place: str
-    files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
-
-    def placed(self) -> Iterator[tuple[str, bytes]]:
-        """Yield each path in the image, with its content."""
-        for path, content in self.files:
-            yield f"{self.place}/{path}", content
-
-    @property
-    def sha256(self) -> str:
-        """Return a digest of all names and all content."""
-        lines = (f"{hashlib.sha256(content).hexdigest()}  {path}\n" for path, content in self.files)
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-    def __str__(self) -> str:
-        return f"{self.source}:{self.place}@{self.sha256[:12]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from stackwright.core.compiled import build as compiled
 from stackwright.core.components.component import Build
 from stackwright.core.components.table import extensions, of
 from stackwright.core.facts import distributions
-from stackwright.core.model.added.distributions import Compiled
+from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.labels import (
     communication_text,
@@ -80,8 +80,14 @@ def _own(stack: Stack) -> dict[str, Any]:
         "ports": list(stack.ports),
         "user": stack.user,
         "entrypoint": list(stack.entrypoint),
-        "wheels": {path: hashlib.sha256(content).hexdigest() for path, content in _wheels(stack)},
+        "wheels": dict(stack.wheels.hashed()) if stack.wheels else {},
+        "import": {one.name: list(one.modules) for one in stack.added if _names_modules(one, stack)},
     }
+
+
+def _names_modules(one: Added, stack: Stack) -> bool:
+    """Tell whether the row itself says what is imported; of a layer that is a field, that follows from it."""
+    return bool(one.modules) and one.name not in [layer.package for layer in of(stack.communication)]
 
 
 def _wheels(stack: Stack) -> tuple[tuple[str, bytes], ...]:

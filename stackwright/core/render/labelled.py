@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from stackwright.core.compiled import rules as of_sources
 from stackwright.core.compiled.needs import build_needs
-from stackwright.core.components.table import COMMUNICATION, MODULES
-from stackwright.core.config import own
-from stackwright.core.model.added.distributions import Added, Compiled
+from stackwright.core.components.table import COMMUNICATION, MODULES, compiled, of
+from stackwright.core.config import additions
+from stackwright.core.config import own as own_notation
+from stackwright.core.model.added.distributions import Added, Addition, Compiled
+from stackwright.core.model.added.image import Folder, Variable
 from stackwright.core.model.labels import ROW, STACK
-from stackwright.core.model.row import Base, Flavour, Lock, Mpi, ProviderName, Stack
+from stackwright.core.model.row import Base, Cell, Flavour, Lock, Mpi, Package, ProviderName, Stack
 from stackwright.core.render.configuration import USER
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.resolve.resolve import nccl_code
+from stackwright.core.rules import own
+from stackwright.core.rules.rule import Clash, Ruling, weigh
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@,~-]{0,199}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+PACKAGE_VERSION = r"[0-9][0-9A-Za-z.+:~-]{0,99}"
+"""Of the distribution, with an epoch and a revision (Debian's policy manual, 5.6.12)."""
 
 
 def lock_of(labels: Mapping[str, str]) -> str:
@@ -40,13 +48,22 @@ def user_of(labels: Mapping[str, str]) -> str:
         said = _document(labels).get("user")
     except ValueError:
         said = None
-    return said if isinstance(said, str) and re.fullmatch(own.USER, said, re.ASCII) else USER
+    return said if isinstance(said, str) and re.fullmatch(own_notation.USER, said, re.ASCII) else USER
 
 
-def stack_of(labels: Mapping[str, str], lock: Lock) -> Stack:
-    """Return the row. ValueError where the label is not as this release would write it for that row."""
+def copies(labels: Mapping[str, str]) -> bool:
+    """Tell whether the row copied folders in: the label has a digest of each, and no names of files."""
+    return bool(_document(labels).get("files"))
+
+
+def stack_of(labels: Mapping[str, str], lock: Lock, files: Mapping[str, str] = MappingProxyType({})) -> Stack:
+    """Return the row. ValueError where the label is not as this release would write it for that row.
+
+    ``files`` has the SHA-256 of each file of the image: what is in a folder that the row copied in.
+    """
     said = _document(labels)
-    found = _stack(said, lock)
+    found = _stack(said, lock, files)
+    _refuse(found)
     written = declared(found)
     for name in sorted(said.keys() | written.keys()):
         if said.get(name) != written.get(name):
@@ -54,7 +71,36 @@ def stack_of(labels: Mapping[str, str], lock: Lock) -> Stack:
     return found
 
 
-def _stack(said: Mapping[str, Any], lock: Lock) -> Stack:
+def _refuse(found: Stack) -> None:
+    """Raise ValueError for what no row may add: everyone can write a label."""
+    cell = _cell(found)
+    for rule in (*own.RULES, *of_sources.RULES):
+        answer = rule.ask(cell)
+        if isinstance(answer, Clash) and weigh(rule, answer, cell.allow) is Ruling.REFUSES:
+            raise ValueError(f"it says what no row has: {answer.reason}")
+
+
+def _cell(found: Stack) -> Cell:
+    """Return the row as a person may have written it, as far as rules on what it adds read it."""
+    wanted = tuple(
+        Addition(requirement=f"{one.name}=={one.version}", environment=_apart(one, found))
+        for one in found.compiled
+        if one.name not in [layer.package for layer in of(found.communication)]
+    )
+    return Cell(
+        id=found.id, provider=found.provider, os=found.os, python=found.python, mpi=found.mpi,
+        components=tuple(sorted((*found.frameworks, *found.communication))), compile=wanted,
+        build_env=found.build_env, apt=tuple(one.name for one in found.apt), env=found.env,
+        allow=found.allowed,
+    )  # fmt: skip
+
+
+def _apart(one: Compiled, found: Stack) -> tuple[tuple[str, str], ...]:
+    shared = [variable.name for variable in found.build_env]
+    return tuple(pair for pair in one.environment if pair[0] not in shared)
+
+
+def _stack(said: Mapping[str, Any], lock: Lock, files: Mapping[str, str]) -> Stack:
     nccl, mpi = _word(said, "nccl"), _mapping(said, "mpi")
     return Stack(
         id=_word(said, "id"), provider=ProviderName(_word(said, "provider")), os=_word(said, "os"),
@@ -65,24 +111,95 @@ def _stack(said: Mapping[str, Any], lock: Lock) -> Stack:
         communication=_versions({one.name: said[one.name] for one in COMMUNICATION if one.name in said}),
         frameworks=_versions(_known(_mapping(said, "frameworks"))), gpu_arch=_words(said, "gpu_arch"),
         flavour=Flavour(_word(said, "flavour")), test_on_gpu=False, patches=_words(said, "patches"),
-        lock=lock, allowed=_words(said, "allowed"),
-        pip=tuple(
-            Added(name=name, version=version)
-            for name, version in _versions(_mapping(said, "pip") if "pip" in said else {})
-        ),
-        compiled=tuple(_compiled(said, lock)) if "compile" in said else (),
+        lock=lock, allowed=_words(said, "allowed"), **_added(said, lock), **_of_image(said, files),
     )  # fmt: skip
 
 
-def _compiled(said: Mapping[str, Any], lock: Lock) -> Iterator[Compiled]:
+def _added(said: Mapping[str, Any], lock: Lock) -> dict[str, Any]:
+    """Return the distributions that it adds, and those that are compiled for it."""
+    named = _optional(said, "import")
+    modules = {name: _listed(named, name, additions.MODULES) for name in named}
+    return {
+        "pip": tuple(
+            Added(name=name, version=version, modules=modules.get(name, ()))
+            for name, version in _versions(_optional(said, "pip"))
+        ),
+        "compiled": tuple(_compiled(said, lock, modules)),
+        "build_env": _variables(said, "build-env", additions.VARIABLE, own_notation.SETTING),
+    }
+
+
+def _of_image(said: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """Return what else it adds to its image."""
+    apt = _pairs(said, "apt", own_notation.PACKAGE, PACKAGE_VERSION)
+    wheels = _pairs(said, "wheels", WORD.pattern, DIGEST.pattern)
+    user = said.get("user")
+    return {
+        "apt": tuple(Package(name=name, version=version) for name, version in apt),
+        "env": _variables(said, "env", own_notation.VARIABLE, own_notation.VALUE),
+        "files": tuple(_folders(_pairs(said, "files", own_notation.PLACE, DIGEST.pattern), files)),
+        "ports": _listed(said, "ports", own_notation.PORT),
+        "entrypoint": _listed(said, "entrypoint", own_notation.WORD),
+        "user": None if user is None else _match("user", user, own_notation.USER),
+        "wheels": Folder(source="", place="", hashes=wheels) if wheels else None,
+    }
+
+
+def _folders(digests: Iterable[tuple[str, str]], files: Mapping[str, str]) -> Iterator[Folder]:
+    """Yield each folder; a file is of the innermost one that it is below."""
+    wanted = dict(digests)
+    found: dict[str, dict[str, str]] = {place: {} for place in wanted}
+    for path, sha256 in files.items():
+        above = [place for place in wanted if path.startswith(f"{place}/")]
+        if above:
+            found[max(above, key=len)][path] = sha256
+    yield from (_folder(place, sha256, found[place]) for place, sha256 in wanted.items())
+
+
+def _folder(place: str, sha256: str, files: Mapping[str, str]) -> Folder:
+    """Return a folder with those files of the image, where they are the ones that the label means."""
+    below = ((path.removeprefix(f"{place}/"), one) for path, one in files.items())
+    ordered = sorted(below, key=lambda item: item[0].split("/"))
+    found = Folder(source="", place=place, hashes=tuple(ordered))
+    return found if ordered and found.sha256 == sha256 else Folder(source="", place=place, digest=sha256)
+
+
+def _variables(said: Mapping[str, Any], field: str, name: str, value: str) -> tuple[Variable, ...]:
+    return tuple(Variable(name=one, value=found) for one, found in sorted(_pairs(said, field, name, value)))
+
+
+def _pairs(said: Mapping[str, Any], field: str, name: str, value: str) -> tuple[tuple[str, str], ...]:
+    found = _optional(said, field)
+    return tuple((_match(field, one, name), _match(field, found[one], value)) for one in found)
+
+
+def _optional(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return _mapping(said, name) if name in said else {}
+
+
+def _compiled(
+    said: Mapping[str, Any], lock: Lock, modules: Mapping[str, tuple[str, ...]]
+) -> Iterator[Compiled]:
     """Yield what was compiled from source; what it was compiled with is the lock's to say."""
-    every = _mapping(said, "compile")
+    every, of_layers = _optional(said, "compile"), _modules_of_layers(said)
     for name in every:
         one = _mapping(every, name)
         yield Compiled(
-            name=_match("compile", name), version=_word(one, "version"), sha256=_word(one, "sha256"),
-            environment=_versions(_mapping(one, "environment")), needs=build_needs(name, lock),
+            name=_match("compile", name), version=_word(one, "version"),
+            sha256=_match("compile", one.get("sha256"), DIGEST.pattern), needs=build_needs(name, lock),
+            environment=_pairs(one, "environment", additions.VARIABLE, own_notation.SETTING),
+            modules=modules.get(name, of_layers.get(name, ())),
         )  # fmt: skip
+
+
+def _modules_of_layers(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return what is imported of the layers that are compiled from source, by the layer's distribution."""
+    layers = {one.name: _word(said, one.name) for one in COMMUNICATION if one.name in said}
+    cell = Cell(
+        id="", provider=ProviderName.DEBIAN, os="", python="", mpi=Mpi.of("openmpi", "0"),
+        components=tuple(layers.items()),
+    )  # fmt: skip
+    return {additions.name(one): one.modules for one in compiled(cell)}
 
 
 def _document(labels: Mapping[str, str]) -> Mapping[str, Any]:
@@ -115,10 +232,14 @@ def _versions(named: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _words(said: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return _listed(said, name, WORD.pattern)
+
+
+def _listed(said: Mapping[str, Any], name: str, pattern: str) -> tuple[str, ...]:
     found = said.get(name, [])
     if not isinstance(found, list):
         raise ValueError(f"{name} is no list in it")
-    return tuple(_match(name, one) for one in found)
+    return tuple(_match(name, one, pattern) for one in found)
 
 
 def _empty(said: Mapping[str, Any], name: str) -> str:
@@ -129,7 +250,7 @@ def _word(said: Mapping[str, Any], name: str) -> str:
     return _match(name, said.get(name))
 
 
-def _match(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not WORD.fullmatch(value):
+def _match(name: str, value: Any, pattern: str = WORD.pattern) -> str:
+    if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
         raise ValueError(f"{name[:60]} is {str(value)[:60]!r} in it")
     return value

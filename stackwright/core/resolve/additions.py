@@ -15,7 +15,8 @@ from stackwright.core.compiled.source import Source, names
 from stackwright.core.components.table import compiled
 from stackwright.core.config.additions import name
 from stackwright.core.config.own import versions
-from stackwright.core.model.row import Cell, Folder
+from stackwright.core.model.added.image import Folder
+from stackwright.core.model.row import Cell
 from stackwright.core.resolve.lockfile import HASH, NAME, PIN, Found
 
 ASKER = re.compile(r"    #(?: via| ) +(?!via$)([^\s]+)", re.ASCII)

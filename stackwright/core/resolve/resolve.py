@@ -12,7 +12,8 @@ from stackwright.core.config.additions import name
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
 from stackwright.core.model.added.distributions import Added, Addition, Compiled
-from stackwright.core.model.row import Cell, Folder, Lock, Notice, Refused, Rejection, Stack
+from stackwright.core.model.added.image import Folder
+from stackwright.core.model.row import Cell, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way

@@ -13,7 +13,8 @@ from typing import Any
 from stackwright.core.compiled.source import Source
 from stackwright.core.components.table import compiled
 from stackwright.core.errors import RejectedError, SiteError, StackwrightError
-from stackwright.core.model.row import Base, Cell, Folder, Lock
+from stackwright.core.model.added.image import Folder
+from stackwright.core.model.row import Base, Cell, Lock
 from stackwright.core.model.site import Mirror, Site
 from stackwright.core.resolve import lockfile, resolve
 from stackwright.core.resolve.additions import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +24,7 @@ from stackwright.probe.outside.documents import Documents, documents, not_read
 
 def row_of(planned: Planned, world: str) -> Row:
     gcc = distributions.gcc_release(planned.stack.gcc)
-    copied = dict(pair for folder in planned.stack.files for pair in folder.placed())
-    files = {path: hashlib.sha256(content).hexdigest() for path, content in copied.items()}
+    files = dict(pair for folder in planned.stack.files for pair in folder.expected())
     own = digests(planned.stack, dict(planned.recipe.files))
     return Row(gcc=gcc, world=World(world), files=own | files)
 

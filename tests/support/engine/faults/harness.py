@@ -24,6 +24,7 @@ from stackwright.core.checks.stranger import STRANGER
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.added.distributions import Added, Compiled
+from stackwright.core.model.added.image import Variable
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import (
     Base,
@@ -34,7 +35,6 @@ from stackwright.core.model.row import (
     ProviderName,
     Stack,
     Tier,
-    Variable,
     Verdict,
 )
 from stackwright.core.model.site import Site
