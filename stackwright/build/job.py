@@ -20,6 +20,7 @@ from stackwright.engines.sif.sign import Signer
 from stackwright.engines.stage_cache import Cache
 from stackwright.host.project import Planned, Project
 from stackwright.host.runner import Runner
+from stackwright.probe.outside.documents import Documents
 
 FACTS = "sif-of-definition"
 """The folder of facts of a SIF of a definition file; those of the other worlds have the world's name."""
@@ -50,7 +51,7 @@ class Job:
     ``compression`` is that of its file system.
     ``cache`` is the registry that shares bases and stages with other nodes, ``stages`` what is in it of this
     row. ``one_of_many``: what another node finished is finished, though this one's engine has no image of it.
-    ``image`` is probed instead of the row's image, if it is not "".
+    ``image`` is probed instead of the row's image, if it is not "", and ``outside``, if any, reads its files.
     ``stop`` is set when the user interrupts: only the main thread gets the signal.
     """
 
@@ -68,6 +69,7 @@ class Job:
     stages: tuple[str, ...] = ()
     one_of_many: bool = False
     image: str = ""
+    outside: Callable[[], Documents] | None = None
     stop: threading.Event = field(default_factory=threading.Event, compare=False)
 
     @property

@@ -200,7 +200,8 @@ def _probe_docker(job: Job, current: Record) -> Record:
     subject = Subject(
         world=World.DOCKER, execute=execute, image=image,
         history=[layer.created_by for layer in engine.layers(job.docker, job.reference)],
-        outside=partial(of_image, job.docker, job.reference, job.site, row_of(job.row, World.DOCKER)),
+        outside=job.outside
+        or partial(of_image, job.docker, job.reference, job.site, row_of(job.row, World.DOCKER)),
     )  # fmt: skip
     probed = probe_image(
         job.row.stack, subject, probes=job.project.root / "probes", folder=job.facts(World.DOCKER),

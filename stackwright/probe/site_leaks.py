@@ -121,8 +121,16 @@ def facts(docker: Docker, image: str, site: Site) -> dict[str, Any]:
     return dict(read(docker, image, site).layers)
 
 
-def read(docker: Docker, image: str, site: Site) -> Outside:
-    """All layers, and what is left in them of the site. EngineError where there is no such image."""
+def searched(site: Site) -> list[str]:
+    """Return the names of the values that are looked for, as the document has them."""
+    return sorted({_shown(name) for name in needles(site)})
+
+
+def read(docker: Docker, image: str, site: Site, *, upper: int = 0) -> Outside:
+    """All layers, or only so many of the uppermost, and what is left in them of the site.
+
+    EngineError where there is no such image.
+    """
     found = engine.inspect(docker, image)
     if found is None:
         raise EngineError("there is no such image", place=image, hint="build.py build")
@@ -130,7 +138,7 @@ def read(docker: Docker, image: str, site: Site) -> Outside:
     told = sought()
     told.look(json.dumps([found, *(asdict(line) for line in engine.layers(docker, image))]).encode())
     left = [Left(what, "its configuration", "the image") for what in told.found()]
-    reads = layers.read(docker, image, found, sought)
+    reads = layers.read(docker, image, found, sought, upper=upper)
     left += (
         Left(what, seen.path.lstrip("/"), seen.layer)
         for one in reads
@@ -138,8 +146,7 @@ def read(docker: Docker, image: str, site: Site) -> Outside:
         for what in seen.left
     )
     entries = [asdict(one) for one in _not_packaged(left, reads)[:MOST]]
-    searched = sorted({_shown(name) for name, _ in sought.wanted})
-    document = {"searched": searched, "layers": len(found["RootFS"]["Layers"]), "left": entries}
+    document = {"searched": searched(site), "layers": len(found["RootFS"]["Layers"]), "left": entries}
     return Outside(layers=document, reads=reads)
 
 

@@ -137,6 +137,8 @@ def changed(on_it: OnIt, the_site: TheSite, tmp_path: Path) -> Tampered:
         ({"layer": {"digest": "sha256:0", "hides": []}}, "names other layers than its statement"),
         ({"layer": {"digest": "sha256:0", "hides": ["/x"]}}, "it hides files of its parent"),
         ({"image": "sha256:0"}, "its statement is of another image"),
+        ({"taken_over": ["ledger.wheels"]}, "it takes over the proof of another image"),
+        ({"taken_over": ["x"], "taken_from": {"image": "sha256:0"}}, "takes over the proof of another image"),
         ({"parent": {"digest": ""}}, "it names no published parent"),
         ({"parent": {"digest": "sha256:" + "0" * 64}}, "its parent sha256:000000000000… is not here"),
     ],

@@ -6,7 +6,7 @@ Nothing of it is recorded among the rows; the facts go to ``out/derived``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -20,7 +20,7 @@ from stackwright.build.display import Display
 from stackwright.build.job import Job
 from stackwright.build.phases import PHASES, probe_file
 from stackwright.core.checks import origin
-from stackwright.core.checks.differences import Differences, between, layers_below, moved
+from stackwright.core.checks.differences import Differences, between, distributions, layers_below, moved
 from stackwright.core.checks.judge import verify
 from stackwright.core.checks.observed import dig
 from stackwright.core.checks.tables.declared import UNLOCKED, normal
@@ -74,6 +74,8 @@ class Subject:
     """One image or SIF, and the means to look at it.
 
     ``overlay`` is a squashfs on top of a SIF, and ``held`` what was read of both, the SIF's files first.
+    ``reading`` returns what is in an image's files, where something else than all of them is to be read, and
+    ``added`` the tree of a layer that changes nothing below it.
     """
 
     image: Labelled
@@ -84,6 +86,8 @@ class Subject:
     display: Display
     held: tuple[Read, ...] = ()
     overlay: Path | None = None
+    reading: Callable[[Row], Documents] | None = None
+    added: Tree | None = None
 
     @property
     def path(self) -> Path:
@@ -204,6 +208,8 @@ def _engine_if_any(runner: Runner, project: Project) -> Docker | None:
 
 
 def _image(of: Subject, job: Job, current: Record) -> Record:
+    if of.reading:
+        job = replace(job, outside=partial(of.reading, row_of(job.row, World.DOCKER)))
     return PHASES[Phase.PROBE_DOCKER].do(job, current)
 
 
@@ -254,6 +260,8 @@ def _leaving_out(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
 
 
 def _differences(of: Subject, row: Parent, facts: Mapping[str, Any]) -> Differences:
+    if of.added is not None:
+        return Differences(python=moved({}, distributions(of.added)), files=())
     if of.below is not None:
         return between(of.below, of.whole, row_of(row.planned, World.DOCKER))
     locked = {normal(one.name): one.version for one in row.planned.stack.lock.packages}

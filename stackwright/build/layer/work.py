@@ -8,8 +8,10 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,13 @@ from stackwright.build.derived import prove
 from stackwright.build.derived.parent import Parent, find
 from stackwright.build.derived.prove import Proof, Subject
 from stackwright.build.layer import files, image, overlay, resolve
+from stackwright.build.layer.parent_proof import ParentProof
 from stackwright.build.layer.resolve import Question
 from stackwright.core.errors import UsageError
-from stackwright.core.layer import asked, document
+from stackwright.core.layer import asked, document, taken
 from stackwright.core.layer.asked import Resolved
 from stackwright.core.layer.document import Added, Below
+from stackwright.core.layer.taken import Taken
 from stackwright.core.ledger.entry import Kind, Layer, final
 from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.row import Stack, World
@@ -45,7 +49,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """``said`` is what is attested, in the file ``path``; the proof took ``seconds``."""
+    """``said`` is what is attested, in the file ``path``; the proof took ``seconds``.
+
+    ``taken`` is what was not read again of the parent.
+    """
 
     made: Made
     parent: Subject
@@ -54,6 +61,7 @@ class Result:
     said: dict[str, Any]
     path: Path
     seconds: float
+    taken: Taken | None = None
 
 
 def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[str], None]) -> Result:
@@ -68,17 +76,21 @@ def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[s
     found = resolve.resolve(question, site=of.site, runner=of.runner)
     say(f"the layer on {of.image.of}: {', '.join(f'{one.name} {one.version}' for one in found.new)}")
     of.project.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".layer-", dir=of.project.out, ignore_cleanup_errors=True
-    ) as scratch:
+    proof = ParentProof(of, row.planned)
+    with (
+        tempfile.TemporaryDirectory(
+            prefix=".layer-", dir=of.project.out, ignore_cleanup_errors=True
+        ) as scratch,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        below = beside.submit(lambda: proof.tree)  # while the index is waited for
         tree = files.install(of, stack.os, found, Path(scratch), wanted.wheels)
         new = files.read(tree, of)
-        parent = final(one.layer for one in of.reads)
-        files.refuse_hidden(new, parent, of.image.of)
+        files.refuse_hidden(new, below.result(), of.image.of)
         made = _ON[of.image.world](of, found, tree, new, wanted.name)
     size = made.added.bytes / 1e6
     say(f"{made.name}: {made.added.files} new files, {size:.1f} MB; no file of the parent is hidden")
-    return _proven(of, row, found, made, new)
+    return _proven(of, row, found, made, proof)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +101,7 @@ class Made:
     id: str
     below: Below
     added: Added
+    new: Layer
     config: bytes = b""
     content: bytes = b""
 
@@ -110,7 +123,7 @@ def _on_image(of: Subject, found: Resolved, tree: Path, new: Layer, name: str) -
     made = image.put(of.docker, of.image.id, content, name=name, label=label, named=named)
     return Made(
         name=name, id=made.id, below=below, added=_added(found, new, made.diff, len(content)),
-        config=made.config, content=content,
+        config=made.config, content=content, new=new,
     )  # fmt: skip
 
 
@@ -126,7 +139,7 @@ def _on_sif(of: Subject, found: Resolved, tree: Path, new: Layer, name: str) -> 
     size = overlay.write(tree, target, docker=of.docker, runner=of.runner)
     below = Below(row=of.image.row, key=of.image.key, world=World.SIF, id=of.image.id)
     digest = f"sha256:{file_sha256(target)}"
-    return Made(name=str(target), id="", below=below, added=_added(found, new, digest, size))
+    return Made(name=str(target), id="", below=below, added=_added(found, new, digest, size), new=new)
 
 
 _ON: dict[World, Callable[[Subject, Resolved, Path, Layer, str], Made]] = {
@@ -146,24 +159,31 @@ def _published(digests: Sequence[str], name: str) -> str:
     return ordered[0].partition("@")[2] if ordered else ""
 
 
-def _subject(of: Subject, made: Made, new: Layer) -> Subject:
+def _subject(of: Subject, made: Made, proof: ParentProof) -> Subject:
     if of.image.world is World.DOCKER:
-        return prove.layered(of, made.name)
+        layered = prove.layered(of, made.name)
+        if proof.taken is None:
+            return layered
+        return replace(layered, reading=partial(proof.read, layered), added=final((made.new,)))
     named = tuple(f"{one.name}=={one.version}" for one in made.added.new)
-    rooted = replace(new, entries=tuple(replace(one, uid=0, gid=0) for one in new.entries))
+    rooted = replace(made.new, entries=tuple(replace(one, uid=0, gid=0) for one in made.new.entries))
     return prove.on_sif(of, Path(made.name), rooted, named)
 
 
-def _proven(of: Subject, row: Parent, found: Resolved, made: Made, new: Layer) -> Result:
+def _proven(of: Subject, row: Parent, found: Resolved, made: Made, parent: ParentProof) -> Result:
     began, started = time.monotonic(), record.utc(datetime.now(UTC))
     stack: Stack = asked.with_layer(row.planned.stack, found)
     whole = replace(row, planned=replace(row.planned, stack=stack))
-    subject = _subject(of, made, new)
+    subject = _subject(of, made, parent)
     proof = prove.prove(subject, whole, label=row.planned.stack)
-    said = document.document(made.below, made.added, proof.verdict, image=made.id, started=started)
+    if parent.taken:
+        proof = replace(proof, verdict=taken.marked(proof.verdict, of.image.id))
+    said = document.document(
+        made.below, made.added, proof.verdict, image=made.id, started=started, parent=parent.taken
+    )
     path = of.project.out / f"{_short(found)}.json"
     replace_file(path, (json.dumps(said, indent=1, sort_keys=True) + "\n").encode())
     return Result(
-        made=made, parent=of, found=found, proof=proof, said=said, path=path,
+        made=made, parent=of, found=found, proof=proof, said=said, path=path, taken=parent.taken,
         seconds=time.monotonic() - began,
     )  # fmt: skip

@@ -71,6 +71,15 @@ def _push(app: App, made: Result, options: Mapping[str, Any]) -> str:
     return push(options["push"], layered, means)
 
 
+def _read(made: Result) -> str:
+    if made.taken is None:
+        return "all of it: nothing is taken over from the parent's proof"
+    return (
+        f"but for what the parent's files hold: they are as proven for {made.taken.parent} on"
+        f" {made.taken.started}, and the new files were read"
+    )
+
+
 def _lines(made: Result) -> list[str]:
     found, verdict = made.found, made.proof.verdict
     tiers = ", ".join(f"{tier} {verdict.tier(tier)}" for tier in Tier)
@@ -79,7 +88,7 @@ def _lines(made: Result) -> list[str]:
         *(f"  added {one.name} {one.version}" for one in found.new),
         *(f"  there {one.name} {one.version}: the parent has it" for one in found.there),
         f"  {tiers}",
-        f"  proven again in {made.seconds:.0f} s, all of it: nothing is taken over from the parent's proof",
+        f"  proven again in {made.seconds:.0f} s, {_read(made)}",
         *(f"  {one.id}: {one.detail}" for one in verdict.failed),
         f"  statement: {made.path}",
     ]

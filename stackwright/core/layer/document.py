@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stackwright.core.layer.taken import Taken, names
 from stackwright.core.model.row import Package, Tier, Verdict
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
@@ -41,8 +42,14 @@ class Added:
     pins: str
 
 
-def document(below: Below, added: Added, verdict: Verdict, *, image: str, started: str) -> dict[str, Any]:
-    """``image`` is the id of both together; empty for an overlay, which is a file of its own."""
+def document(
+    below: Below, added: Added, verdict: Verdict, *, image: str, started: str, parent: Taken | None = None
+) -> dict[str, Any]:
+    """``image`` is the id of both together; empty for an overlay, which is a file of its own.
+
+    ``parent`` is what was not read again of the parent's files.
+    """
+    rests = {"image": parent.parent, "record": parent.started} if parent else None
     return {
         "version": VERSION,
         "image": image,
@@ -59,7 +66,8 @@ def document(below: Below, added: Added, verdict: Verdict, *, image: str, starte
         "checks": {one.id: str(one.outcome) for one in verdict.checks},
         "tiers": {str(tier): str(verdict.tier(tier)) for tier in Tier},
         "failed": [one.id for one in verdict.failed],
-        "taken_over": [],
+        "taken_over": list(names(verdict)) if parent else [],
+        **({"taken_from": rests} if rests else {}),
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import os
 import posixpath
 import stat
 import tarfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from stackwright.core.errors import EngineError
-from stackwright.core.ledger.entry import KIND_OF_MODE, Entry, Kind, Layer, final
+from stackwright.core.ledger.entry import KIND_OF_MODE, Entry, Kind, Layer, Tree, final
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.probe.outside.content import CHUNK, Content, Reader, Search, content
@@ -92,16 +92,42 @@ class Collected:
         return Read(layer=layer, seen=tuple(self.seen))
 
 
-def read(docker: Docker, image: str, found: Mapping[str, Any], search: Searching) -> tuple[Read, ...]:
+def read(
+    docker: Docker, image: str, found: Mapping[str, Any], search: Searching, *, upper: int = 0
+) -> tuple[Read, ...]:
     """``found`` is the engine's description of the image. ``search`` is hashable.
 
-    EngineError where a layer cannot be read as a whole.
+    ``upper``: so many of the uppermost layers alone; 0: all. EngineError where one cannot be read as a whole.
     """
     folders = _folders(docker, found)
     if folders:
-        return tuple(in_folder(folder, search) for folder in folders)
+        return tuple(in_folder(folder, search) for folder in folders[-upper:])
     with engine.connected(docker) as client:
-        return in_archive(Pieces(client.images.get(image).save(chunk_size=CHUNK)), search)
+        return in_archive(Pieces(client.images.get(image).save(chunk_size=CHUNK)), search)[-upper:]
+
+
+def names(docker: Docker, found: Mapping[str, Any], kept: Container[str]) -> Tree | None:
+    """Return the names of an image, and the texts of files that are ``kept``; no other content is read.
+
+    None where its layers are no folders that this process may read.
+    """
+    folders = _folders(docker, found)
+    return final(_named_in(folder, kept) for folder in folders) if folders else None
+
+
+def _named_in(folder: Path, kept: Container[str]) -> Layer:
+    entries: list[Entry] = []
+    texts: dict[str, str] = {}
+    for place, below, files in os.walk(folder, onerror=_raise):
+        for name in (*below, *files):
+            path = os.path.join(place, name)  # noqa: PTH118 (of each of 50,000 files)
+            entry = _entry(path, str(folder), os.lstat(path))
+            entries.append(entry)
+            if entry.kind is Kind.FOLDER and OPAQUE_FOLDER in _attributes(path):
+                entries.append(replace(entry, kind=Kind.OPAQUE))
+            if entry.kind is Kind.FILE and entry.path in kept:
+                texts[entry.path] = Path(path).read_text(errors="surrogateescape")
+    return Layer(name=folder.parent.name, entries=tuple(entries), texts=texts)
 
 
 def clean(found: Mapping[str, Any], search: Searching) -> Mapping[str, Entry]:

@@ -36,12 +36,16 @@ HINT = "do not use the image; ask who signed it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Above:
-    """One layer: the image with it, its parent by the digest of its manifest, and what it added."""
+    """One layer: the image with it, its parent by the digest of its manifest, and what it added.
+
+    ``taken`` are checks that rest on the proof of the parent.
+    """
 
     image: str
     parent: str
     added: Mapping[str, str]
     tiers: Mapping[str, str]
+    taken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,7 @@ def verify(layout: Layout, image: str, asked: Asked, *, depth: int = 0) -> Chain
     _refuse(_hides(layout, link))
     above = Above(
         image=image, parent=parent.manifest.digest, added=_texts(link.said.get("added")),
-        tiers=_texts(link.said.get("tiers")),
+        tiers=_texts(link.said.get("tiers")), taken=_taken(link.said),
     )  # fmt: skip
     return Chained(row=below.row, above=(above, *below.above))
 
@@ -116,6 +120,11 @@ def _refuse(cause: str) -> None:
 
 def _texts(value: Any) -> dict[str, str]:
     return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _taken(said: Mapping[str, Any]) -> tuple[str, ...]:
+    found = said.get("taken_over")
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def _not_proven(said: Mapping[str, Any], require: Sequence[Tier]) -> str:
@@ -150,6 +159,9 @@ def _other_parent(link: _Link, parent: _Link) -> str:
         return "its configuration names other layers than its statement"
     if dig(link.manifest.document, "config", "digest") != link.said.get("image"):
         return "its statement is of another image"
+    proven = (dig(parent.manifest.document, "config", "digest"), parent.manifest.digest)
+    if _taken(link.said) and dig(link.said, "taken_from", "image") not in proven:
+        return "it takes over the proof of another image than its parent"
     return ""
 
 
@@ -208,7 +220,13 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 def document(done: Chained, key: PublicKey) -> dict[str, Any]:
     """``--format json``: that of the row's image, and the layers on it."""
     above = [
-        {"image": one.image, "parent": one.parent, "added": dict(one.added), "tiers": dict(one.tiers)}
+        {
+            "image": one.image,
+            "parent": one.parent,
+            "added": dict(one.added),
+            "tiers": dict(one.tiers),
+            "taken_over": list(one.taken),
+        }
         for one in done.above
     ]
     return {**images.document(done.row, key), **({"layers_on_it": above} if above else {})}
@@ -221,4 +239,6 @@ def lines(done: Chained, key: PublicKey) -> Iterator[str]:
         yield f"  added       {', '.join(f'{name} {version}' for name, version in one.added.items())}"
         tiers = ", ".join(f"{tier} {said}" for tier, said in one.tiers.items())
         yield f"  verdict     {tiers}, with the layer"
+        if one.taken:
+            yield f"  taken over  {len(one.taken)} checks of the parent's files, which stay as they are"
     yield from images.lines(done.row, key)
