@@ -160,7 +160,8 @@ def test_nothing_is_called_passed_that_was_not_asked() -> None:
     for before, after in zip(verdict.checks, made.checks, strict=True):
         assert after.outcome is before.outcome
         rests = taken.rests_on(after.id) and after.outcome is Outcome.PASSED
-        assert after.detail.startswith(f"as proven for the parent {ID}, and of the new files: ") == rests
+        said = f"the parent's files as proven for the parent {ID}, the new ones as read now"
+        assert after.detail.endswith(said) == rests and after.detail.startswith(before.detail)
     names = taken.names(verdict)
     assert {"ledger.wheels", "static.site-layers"} <= set(names) and "link.import" not in names
     told = attested(made, Taken(parent=ID, started="2026-11-22T00:00:00Z", facts={}))

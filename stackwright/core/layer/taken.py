@@ -104,9 +104,9 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 
 def marked(verdict: Verdict, parent: str) -> Verdict:
     """Return the verdict where each check that rests on the parent's proof says so."""
-    said = f"as proven for the parent {parent}, and of the new files: "
+    said = f"the parent's files as proven for the parent {parent}, the new ones as read now"
     return replace(verdict, checks=tuple(
-        replace(one, detail=f"{said}{one.detail or 'nothing'}")
+        replace(one, detail=f"{one.detail}; {said}" if one.detail else said)
         if rests_on(one.id) and one.outcome is Outcome.PASSED else one
         for one in verdict.checks
     ))  # fmt: skip
