@@ -85,7 +85,7 @@ class Build:
         asked = self.folder / "asked"
         asked.mkdir()
         (asked / "source.txt").write_text(f"own==1.0 --hash=sha256:{self.digest('own-1.0.tar.gz')}\n")
-        (asked / "env.txt").write_text("ASKED_FOR=1,2\nMORE=-Wall\n")
+        (asked / "env.txt").write_text("ASKED_FOR=1 -DA=b\nMORE=-Wall\n")
         wheel = "helper-1.0-py3-none-any.whl"
         (asked / "needs.txt").write_text(f"helper==1.0 --hash=sha256:{self.digest(wheel)}\n")
         tools = self.folder / "cuda" / "bin"
@@ -131,7 +131,8 @@ def test_a_wheel_says_what_compiled_it_and_lists_every_file(build: Build) -> Non
     assert note["cpu_flags"] == ["-mavx2", "-mfma"], "not those of the CPU that compiled it"
     assert note["source"] == {"file": "own-1.0.tar.gz", "sha256": build.digest("own-1.0.tar.gz")}
     assert (note["nvcc"], note["cuda_sources"], note["mpi"]) == (None, 1, None), "nvcc compiled nothing of it"
-    assert note["environment"] == {"ASKED_FOR": "1,2", "MORE": "-Wall"} and files["own/said.txt"] == b"1,2"
+    assert note["environment"] == {"ASKED_FOR": "1 -DA=b", "MORE": "-Wall"}
+    assert files["own/said.txt"] == b"1 -DA=b"
     assert note["packages"]["helper"] == "1.0" and "pip" in note["packages"]
     assert note["gcc"] == subprocess.check_output(["gcc", "-dumpfullversion"], text=True).strip()
     listed = {

@@ -7,6 +7,7 @@ from dataclasses import replace
 import ledger_tree as sample
 import pytest
 import rows
+from command import call
 
 from stackwright.core.errors import RejectedError, UsageError
 from stackwright.core.layer import asked, document, hidden
@@ -172,3 +173,8 @@ def test_the_document_names_the_parent_and_what_was_added() -> None:
     for below in ({}, {"digest": ""}, {"digest": "sha256:x\n"}, None):
         with pytest.raises(ValueError, match="no published parent"):
             document.parent_of({"parent": below})
+
+
+def test_packages_of_the_distribution_are_told_where_they_go(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, said = call(capsys, "layer", "image:1", "-r", "requirements.txt", "--apt", "libsndfile1")
+    assert code == 2 and "dpkg's database is one" in said and "name libsndfile1 in the apt of a row" in said

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from stackwright.build.layer.work import Result
 
 
+def refuse_apt(_context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> None:
+    """Raise UsageError for packages of the distribution, which people look for here."""
+    if names:
+        hint = f"name {names[0]} in the apt of a row, or build FROM the image as root: docs/layer.md says how"
+        raise UsageError(
+            "--apt: a layer changes no file of its parent, and dpkg's database is one", hint=hint
+        )
+
+
 @click.command(
     "layer",
     epilog=example("./build.py layer --help")
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "-r", "--requirements", type=PATH, required=True, metavar="FILE", help="requirements, as pip reads them"
 )
+@click.option("--apt", multiple=True, hidden=True, callback=refuse_apt, expose_value=False)
 @click.option("--tag", default="", metavar="NAME", help="name of the new image, or file of the overlay")
 @click.option("--wheels", type=PATH, metavar="FOLDER", help="a folder with more wheels than the index has")
 @click.option(
