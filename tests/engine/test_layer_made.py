@@ -40,6 +40,8 @@ from stackwright.engines.sif.sign import file_sha256
 from stackwright.host.project import Project
 from stackwright.host.runner import Runner
 from stackwright.host.site.settings import apt_mirror
+from stackwright.probe.outside import squashfs
+from stackwright.probe.outside.layers import Read
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 KEY = "5e" * 32
@@ -117,7 +119,7 @@ def test_new_files_alone_are_put_on_the_parent(of: Subject, docker: Docker, tmp_
     pins = wheel(tmp_path / "wheels", "einops", {"einops/__init__.py": "main = print\n"})
     (tmp_path / "work").mkdir()
     tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
-    layer = files.read(tree, of)
+    layer = files.read(tree, of).layer
     below = final(one.layer for one in of.reads)
     files.refuse_hidden(layer, below, "row")
     new = {one.path for one in layer.entries if one.kind is Kind.FILE}
@@ -162,16 +164,21 @@ def test_an_overlay_is_laid_over_a_sif_and_hides_nothing(
     pins = wheel(tmp_path / "wheels", "einops", {"einops/__init__.py": "main = print\n"})
     (tmp_path / "work").mkdir()
     tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
-    new = files.read(tree, of)
+    new = files.read(tree, of).layer
     below = final(one.layer for one in of.reads)
     assert f"{sample.SITE}/{NCCL}" in below.entries
+    listed = squashfs.names(sif, docker=docker, runner=runner)
+    modes = [
+        {path: (one.kind, one.mode, one.target) for path, one in t.entries.items()} for t in (listed, below)
+    ]
+    assert modes[0] == modes[1], "which is all that tells whether one would be hidden"
     files.refuse_hidden(new, below, "row")
     target = tmp_path / "row.einops.sqsh"
     assert overlay.write(tree, target, docker=docker, runner=runner) == target.stat().st_size
     again = tmp_path / "again.sqsh"
     overlay.write(tree, again, docker=docker, runner=runner)
     assert again.read_bytes() == target.read_bytes()
-    layered = prove.on_sif(of, target, new, ("einops==1.0",))
+    layered = prove.on_sif(of, target, (*of.reads, Read(layer=new, seen=())), ("einops==1.0",))
     assert layered.image.title == "derived from row 5e5e5e5e5e5e, and not that image"
     assert layered.below is not None
     found = between(layered.below, final(one.layer for one in layered.reads), sample.ROW)
@@ -189,7 +196,7 @@ def test_a_wheel_that_hides_nccl_is_refused(of: Subject, tmp_path: Path) -> None
     (tmp_path / "work").mkdir()
     tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
     with pytest.raises(RejectedError, match=rf"{NCCL} of the parent would be hidden"):
-        files.refuse_hidden(files.read(tree, of), final(one.layer for one in of.reads), "row")
+        files.refuse_hidden(files.read(tree, of).layer, final(one.layer for one in of.reads), "row")
 
 
 def test_a_wheel_that_is_not_the_locked_one_is_not_installed(of: Subject, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_the_new_files_are_judged_with_the_parents_proof(
     image.put(docker, of.image.id, content_of, name=name, label="{}", named=("einops==1.0",))
     try:
         layered = prove.layered(of, name)
-        apart = proof.read(layered, row_of(ROW, World.DOCKER))
+        apart = proof.of_image(layered, row_of(ROW, World.DOCKER))
         whole = site_leaks.read(docker, layered.image.id, SITE)
         at_once = documents(whole.reads, row_of(ROW, World.DOCKER))
         assert apart.ledger["problems"] == at_once.ledger["problems"]

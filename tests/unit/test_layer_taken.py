@@ -136,7 +136,7 @@ def test_a_problem_of_the_parent_stays_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "usable"),
+    ("changed", "right"),
     [
         ({}, True),
         ({"image": {"Id": "sha256:other"}}, False),
@@ -148,8 +148,21 @@ def test_a_problem_of_the_parent_stays_one() -> None:
         ({"layers": None}, False),
     ],
 )
-def test_facts_of_another_image_are_not_taken(changed: dict[str, Any], usable: bool) -> None:
-    assert taken.usable({**said(below()), **changed}, ID, ["mirror"]) is usable
+def test_facts_of_another_image_are_not_taken(changed: dict[str, Any], right: bool) -> None:
+    facts = {**said(below()), **changed}
+    usable = taken.usable(facts, World.DOCKER) and taken.of_image(facts, ID, ["mirror"])
+    assert usable is right
+    of_sif = bool(changed.keys() & {"ledger", "files"}) is False
+    assert taken.usable({**facts, "layers": None}, World.SIF) is of_sif, "a SIF has no layers"
+
+
+def test_a_sif_and_its_overlay_are_judged_as_one() -> None:
+    parent = said(below())
+    parent["ledger"]["differs"] = ["wheel torch-2.6.0"]
+    new = said(layer(), row=replace(sample.ROW, files={}))
+    found = taken.together({**parent, "layers": None}, {name: new[name] for name in ("ledger", "files")})
+    assert found.keys() == {"ledger", "files"}
+    assert found["ledger"]["differs"] == ["wheel torch-2.6.0"], "as the SIF alone differs from its image"
 
 
 def test_nothing_is_called_passed_that_was_not_asked() -> None:
@@ -160,7 +173,7 @@ def test_nothing_is_called_passed_that_was_not_asked() -> None:
     for before, after in zip(verdict.checks, made.checks, strict=True):
         assert after.outcome is before.outcome
         rests = taken.rests_on(after.id) and after.outcome is Outcome.PASSED
-        said = f"the parent's files as proven for the parent {ID}, the new ones as read now"
+        said = f"as proven for the parent {ID}, and as read now of the new files"
         assert after.detail.endswith(said) == rests and after.detail.startswith(before.detail)
     names = taken.names(verdict)
     assert {"ledger.wheels", "static.site-layers"} <= set(names) and "link.import" not in names

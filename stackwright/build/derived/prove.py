@@ -27,7 +27,7 @@ from stackwright.core.checks.tables.declared import UNLOCKED, normal
 from stackwright.core.errors import EngineError
 from stackwright.core.layer.asked import of_label
 from stackwright.core.ledger.books import Row
-from stackwright.core.ledger.entry import Layer, Tree, final
+from stackwright.core.ledger.entry import Tree, final
 from stackwright.core.model.labels import LAYER
 from stackwright.core.model.record import Phase, Record, SifFile
 from stackwright.core.model.row import Outcome, Stack, Verdict, World
@@ -213,11 +213,10 @@ def _image(of: Subject, job: Job, current: Record) -> Record:
     return PHASES[Phase.PROBE_DOCKER].do(job, current)
 
 
-def on_sif(of: Subject, overlay: Path, layer: Layer, named: tuple[str, ...]) -> Subject:
-    """Return a SIF with an overlay as a subject of its own; ``of`` is its parent."""
+def on_sif(of: Subject, overlay: Path, held: tuple[Read, ...], named: tuple[str, ...]) -> Subject:
+    """Return a SIF with an overlay as a subject of its own; ``of`` is its parent, ``held`` what was read."""
     added = replace(of.image, added=(f"an overlay: {' '.join(named)}",))
     own = replace(of.project, out=of.project.out.parent / f"{of.image.short}-{overlay.stem}"[:100])
-    held = (*of.reads, Read(layer=layer, seen=()))
     return replace(of, image=added, project=own, held=held, overlay=overlay)
 
 
@@ -229,7 +228,9 @@ def _sif(of: Subject, job: Job, current: Record) -> Record:
     ledger = gather(proven).get("ledger") if proven.is_dir() else None
     row = row_of(job.row, World.SIF)
     outside = partial(of_sif, of.path, of.site, row, docker=of.docker, runner=of.runner, image=ledger)
-    if of.overlay:
+    if of.reading:
+        outside = partial(of.reading, row)
+    elif of.overlay:
         outside = partial(_with_overlay, of, row, ledger)
     held = SifFile(path=str(of.path), bytes=of.path.stat().st_size, sha256=of.image.id)
     return probe_file(job, replace(current, sif=held), World.SIF, outside, NoGpu(reason=NO_GPU))

@@ -24,7 +24,7 @@ from stackwright.host.runner import Completed
 from stackwright.host.shipped import SCRIPTS
 from stackwright.host.site import settings
 from stackwright.probe import site_leaks
-from stackwright.probe.outside.layers import in_folder
+from stackwright.probe.outside.layers import Read, in_folder
 
 SCRIPT = SCRIPTS / "new-files.sh"
 TIMEOUT = 1800
@@ -68,13 +68,13 @@ def _run(of: Subject, argv: tuple[str, ...], mounts: tuple[Mount, ...]) -> Compl
     return engine.run(of.docker, job, timeout=TIMEOUT)
 
 
-def read(tree: Path, of: Subject) -> Layer:
+def read(tree: Path, of: Subject) -> Read:
     """Return what is in the tree, as root would own it. Nothing of the site may be in it."""
     found = in_folder(tree, site_leaks.search(of.site))
     left = sorted({f"{one.path} ({', '.join(one.left)})" for one in found.seen if one.left})
     if left:
         raise RejectedError(f"the new files hold settings of the site: {', '.join(left[:SHOWN])}")
-    return found.layer
+    return found
 
 
 def refuse_hidden(layer: Layer, parent: Tree, row: str) -> None:

@@ -33,6 +33,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.sif.sign import file_sha256
 from stackwright.host.files import replace_file
 from stackwright.host.project import Planned
+from stackwright.probe.outside.layers import Read
 from stackwright.records import files as record
 
 NAME = re.compile(r"[a-z0-9]+([._/-][a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
@@ -86,7 +87,7 @@ def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[s
         below = beside.submit(lambda: proof.tree)  # while the index is waited for
         tree = files.install(of, stack.os, found, Path(scratch), wanted.wheels)
         new = files.read(tree, of)
-        files.refuse_hidden(new, below.result(), of.image.of)
+        files.refuse_hidden(new.layer, below.result(), of.image.of)
         made = _ON[of.image.world](of, found, tree, new, wanted.name)
     size = made.added.bytes / 1e6
     say(f"{made.name}: {made.added.files} new files, {size:.1f} MB; no file of the parent is hidden")
@@ -101,14 +102,14 @@ class Made:
     id: str
     below: Below
     added: Added
-    new: Layer
+    new: Read
     config: bytes = b""
     content: bytes = b""
 
 
-def _on_image(of: Subject, found: Resolved, tree: Path, new: Layer, name: str) -> Made:
+def _on_image(of: Subject, found: Resolved, tree: Path, new: Read, name: str) -> Made:
     assert of.docker is not None, "it is an image of the engine"
-    content = files.archive(tree, new.entries)
+    content = files.archive(tree, new.layer.entries)
     described = engine.inspect(of.docker, of.image.id) or {}
     below = Below(
         row=of.image.row, key=of.image.key, world=World.DOCKER, id=of.image.id,
@@ -122,7 +123,7 @@ def _on_image(of: Subject, found: Resolved, tree: Path, new: Layer, name: str) -
         raise UsageError(f"--tag {name!r} is no name of an image with a tag", hint="--tag team/llm:1")
     made = image.put(of.docker, of.image.id, content, name=name, label=label, named=named)
     return Made(
-        name=name, id=made.id, below=below, added=_added(found, new, made.diff, len(content)),
+        name=name, id=made.id, below=below, added=_added(found, new.layer, made.diff, len(content)),
         config=made.config, content=content, new=new,
     )  # fmt: skip
 
@@ -134,15 +135,15 @@ def _added(found: Resolved, new: Layer, digest: str, size: int) -> Added:
     )  # fmt: skip
 
 
-def _on_sif(of: Subject, found: Resolved, tree: Path, new: Layer, name: str) -> Made:
+def _on_sif(of: Subject, found: Resolved, tree: Path, new: Read, name: str) -> Made:
     target = Path(name or f"{of.path.stem}.{_short(found)}.sqsh").resolve()
     size = overlay.write(tree, target, docker=of.docker, runner=of.runner)
     below = Below(row=of.image.row, key=of.image.key, world=World.SIF, id=of.image.id)
     digest = f"sha256:{file_sha256(target)}"
-    return Made(name=str(target), id="", below=below, added=_added(found, new, digest, size), new=new)
+    return Made(name=str(target), id="", below=below, added=_added(found, new.layer, digest, size), new=new)
 
 
-_ON: dict[World, Callable[[Subject, Resolved, Path, Layer, str], Made]] = {
+_ON: dict[World, Callable[[Subject, Resolved, Path, Read, str], Made]] = {
     World.DOCKER: _on_image, World.SIF: _on_sif,
 }  # fmt: skip
 
@@ -160,14 +161,19 @@ def _published(digests: Sequence[str], name: str) -> str:
 
 
 def _subject(of: Subject, made: Made, proof: ParentProof) -> Subject:
+    whole = final((made.new.layer,))
     if of.image.world is World.DOCKER:
         layered = prove.layered(of, made.name)
         if proof.taken is None:
             return layered
-        return replace(layered, reading=partial(proof.read, layered), added=final((made.new,)))
+        return replace(layered, reading=partial(proof.of_image, layered), added=whole)
     named = tuple(f"{one.name}=={one.version}" for one in made.added.new)
-    rooted = replace(made.new, entries=tuple(replace(one, uid=0, gid=0) for one in made.new.entries))
-    return prove.on_sif(of, Path(made.name), rooted, named)
+    rooted = tuple(replace(one, uid=0, gid=0) for one in made.new.layer.entries)
+    new = replace(made.new, layer=replace(made.new.layer, entries=rooted))
+    if proof.taken is None:
+        return prove.on_sif(of, Path(made.name), (*of.reads, new), named)
+    on_it = prove.on_sif(of, Path(made.name), (new,), named)
+    return replace(on_it, reading=partial(proof.of_overlay, new), added=whole)
 
 
 def _proven(of: Subject, row: Parent, found: Resolved, made: Made, parent: ParentProof) -> Result:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stackwright.core.model.row import Outcome, Verdict
+from stackwright.core.model.row import Outcome, Verdict, World
 
 READ = ("files", "layers", "ledger")
 """Facts of an image that is read from outside."""
@@ -37,30 +37,34 @@ def rests_on(check: str) -> bool:
     return check in OF_FILES or check.startswith(LEDGER)
 
 
-def usable(facts: Facts, image: str, searched: Iterable[str]) -> bool:
-    """Tell whether facts are of an image with this id, were read from outside, and for the same values."""
-    found = {name: facts.get(name) for name in (*READ, "image")}
-    if not all(isinstance(one, dict) and "error" not in one for one in found.values()):
+def usable(facts: Facts, world: World) -> bool:
+    """Tell whether facts were read from outside. Of a SIF there are no layers."""
+    wanted = READ if world is World.DOCKER else ("files", "ledger")
+    found = [facts.get(name) for name in wanted]
+    if not all(isinstance(one, dict) and "error" not in one for one in found):
         return False
+    return "not_read" not in facts["ledger"] and facts["files"].get("outside") is True
+
+
+def of_image(facts: Facts, image: str, searched: Iterable[str]) -> bool:
+    """Tell whether facts are of an image with this id, which was searched for the same values of the site."""
+    described, layers = facts.get("image"), facts["layers"]
     return (
-        facts["image"].get("Id") == image
-        and "not_read" not in facts["ledger"]
-        and facts["files"].get("outside") is True
-        and facts["layers"].get("searched") == list(searched)
+        isinstance(described, dict)
+        and described.get("Id") == image
+        and layers.get("searched") == list(searched)
     )
 
 
 def together(parent: Facts, new: Facts) -> dict[str, dict[str, Any]]:
     """Return what was read of the parent, and of the layer on it, as what is read of both."""
-    return {
-        "ledger": _ledger(parent["ledger"], new["ledger"]),
-        "files": _files(parent["files"], new["files"]),
-        "layers": {
-            "searched": new["layers"]["searched"],
-            "layers": new["layers"]["layers"],
-            "left": [*parent["layers"]["left"], *new["layers"]["left"]],
-        },
-    }
+    found = {
+        "ledger": _ledger(parent["ledger"], new["ledger"]), "files": _files(parent["files"], new["files"])
+    }  # fmt: skip
+    if "layers" in new:
+        left = [*parent["layers"]["left"], *new["layers"]["left"]]
+        found["layers"] = {**new["layers"], "left": left}
+    return found
 
 
 def _ledger(parent: Facts, new: Facts) -> dict[str, Any]:
@@ -72,7 +76,9 @@ def _ledger(parent: Facts, new: Facts) -> dict[str, Any]:
         for kind in sorted(parent["problems"].keys() | new["problems"].keys())
     }  # fmt: skip
     of_parent = {kind: len(every) for kind, every in parent["problems"].items()}
+    differs = {"differs": parent["differs"]} if "differs" in parent else {}
     return {
+        **differs,
         "names": parent["names"] + new["names"],
         "owners": _sum(parent["owners"], new["owners"]),
         "problems": problems,
@@ -104,7 +110,7 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 
 def marked(verdict: Verdict, parent: str) -> Verdict:
     """Return the verdict where each check that rests on the parent's proof says so."""
-    said = f"the parent's files as proven for the parent {parent}, the new ones as read now"
+    said = f"as proven for the parent {parent}, and as read now of the new files"
     return replace(verdict, checks=tuple(
         replace(one, detail=f"{one.detail}; {said}" if one.detail else said)
         if rests_on(one.id) and one.outcome is Outcome.PASSED else one

@@ -11,13 +11,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from stackwright.core.errors import EngineError
-from stackwright.core.ledger.entry import Entry, Kind
+from stackwright.core.ledger.entry import Entry, Kind, Tree
 from stackwright.engines import docker as engine
 from stackwright.engines.apptainer import IMAGE
 from stackwright.engines.docker import Docker, Mount
@@ -62,7 +63,24 @@ def read(
         return _read(sif, search, _NONE, docker, runner)
 
 
+def names(sif: Path, *, docker: Docker | None, runner: Runner) -> Tree:
+    """Return the names of a SIF's files; no content is read. It raises what ``read`` does."""
+    found = _listed(sif, lambda source: _List(_head(source)), docker, runner, whole=False)
+    same = {path: replace(found.entries[first], path=path, again=True) for path, first in found.same.items()}
+    return Tree(entries={**found.entries, **same}, texts={})
+
+
 def _read(sif: Path, search: Searching, clean: Clean, docker: Docker | None, runner: Runner) -> Read:
+    return _listed(sif, lambda source: of_list(source, sif.name, search, clean), docker, runner)
+
+
+T = TypeVar("T")
+
+
+def _listed(
+    sif: Path, take: Callable[[Pieces], T], docker: Docker | None, runner: Runner, *, whole: bool = True
+) -> T:
+    """Return what ``take`` makes of the list and the content; where it is not ``whole``, of its beginning."""
     offset = root_offset(sif)
     with tempfile.TemporaryDirectory(prefix="stackwright-sif-") as folder, ThreadPoolExecutor(1) as pool:
         pipe = Path(folder) / "files"
@@ -72,7 +90,7 @@ def _read(sif: Path, search: Searching, clean: Clean, docker: Docker | None, run
         descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         failure: EngineError | None = None
         try:
-            found = of_list(Pieces(_pieces(descriptor, writer)), sif.name, search, clean)
+            found = take(Pieces(_pieces(descriptor, writer)))
         except EngineError as error:
             failure = error
         finally:
@@ -80,7 +98,7 @@ def _read(sif: Path, search: Searching, clean: Clean, docker: Docker | None, run
         done = writer.result()
         if failure and (done.ok or isinstance(failure, OtherContentError)):
             raise failure
-        if not done.ok:
+        if not done.ok and (whole or failure):
             raise EngineError(f"its files cannot be read: {last_line(done)}", place=str(sif)) from failure
         return found
 
