@@ -12,6 +12,7 @@ def variables(rank, count):
     return {
         "SLURM_JOB_ID": "1", "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(count), "SLURM_NODEID": "0",
         "SLURM_LOCALID": str(rank), "SLURM_NTASKS_PER_NODE": str(count), "SLURM_NNODES": "1",
+        "SLURM_STEP_NODELIST": "127.0.0.1",
     }  # fmt: skip
 
 

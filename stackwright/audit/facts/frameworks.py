@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from email.parser import BytesHeaderParser
 from functools import partial
@@ -38,6 +39,11 @@ PACKAGES = (
 
 CODE = re.compile(rb"(?:sm|compute)_\d{2,3}(?: (?:sm|compute)_\d{2,3})+")
 """As torch.cuda.get_arch_list() has it: of a flag that the build left in the library since 1.7."""
+
+PLUGINS_OF_JAX = ("12", "13")
+"""Major releases of CUDA that JAX has a plugin for."""
+FATBIN = struct.pack("<I", 0xBA55ED50)
+KINDS = {1: "compute", 2: "sm"}
 
 OWN_CUDA = re.compile(r"torch/lib/lib(cudart|nccl)[^/]*\.so[^/]*")
 MXNET_PROJECTS = ("mxnet-cu80", "mxnet-cu90", "mxnet-cu91", "mxnet-cu92", "mxnet-cu100", "mxnet-cu101",
@@ -146,7 +152,7 @@ def _holds(one: Requirement) -> bool:
     if one.marker is None:
         return True
     here = {"platform_system": "Linux", "platform_machine": AMD64.machine, "sys_platform": "linux"}
-    return any(one.marker.evaluate({**here, "extra": extra}) for extra in ("", "and-cuda"))
+    return any(one.marker.evaluate({**here, "extra": extra}) for extra in ("", "and-cuda", "with-cuda"))
 
 
 def _of(needs: Iterable[Requirement], name: str) -> SpecifierSet | None:
@@ -205,6 +211,79 @@ def _parsed(source: str) -> ast.Module:
         return ast.parse(source)
     except (SyntaxError, ValueError) as error:
         raise SiteError("a wheel's note on its build is not Python") from error
+
+
+# -- JAX ----------------------------------------------------------------------------------------------
+
+
+def plugins(sources: Sources) -> Iterator[Answer]:
+    """For each release of JAX, its plugins for CUDA: a project for each major release."""
+    try:
+        found = {
+            major: index.by_version(sources.wheels(f"jax-cuda{major}-plugin")) for major in PLUGINS_OF_JAX
+        }
+    except SiteError as error:
+        yield Answer(table="jax", key="jax-cuda-plugin", why=error.cause)
+        return
+    releases = sorted({version for one in found.values() for version in one if version >= Version("0.7")})
+    questions: list[Question] = []
+    for version in releases:
+        files = {major: one[version] for major, one in found.items() if version in one}
+        questions.append(("jax", str(version), partial(_plugins, sources, version, files)))
+    yield from ask_all(questions)
+
+
+def _plugins(sources: Sources, version: Version, files: Mapping[str, tuple[Wheel, ...]]) -> tuple[Entry, str]:
+    every = [wheel for wheels in files.values() for wheel in wheels]
+    pythons = index.pythons(every)
+    described: Entry = {}
+    for major, wheels in files.items():
+        wheel = [one for one in wheels if pythons[-1] in index.pythons([one])][-1]
+        described[major] = _of_plugin(sources, wheel)
+    entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(every), "plugins": described}
+    names = " and ".join(f"jax-cuda{major}-plugin" for major in files)
+    return entry, f"the package index: {names} {version}"
+
+
+def _of_plugin(sources: Sources, wheel: Wheel) -> Entry:
+    found: Entry = sources.once(
+        wheel.sha256, "_jax_plugin", lambda: jax_plugin(web.archive(wheel.url, wheel.size))
+    )
+    return found
+
+
+def jax_plugin(wheel: ZipFile) -> Entry:
+    """Its libraries are all built for the same GPUs; the one that is read is the smallest with code."""
+    needs = _requirements(wheel)
+    library = next(name for name in wheel.namelist() if re.fullmatch(r"jax_cuda\d+_plugin/_prng\.so", name))
+    return {
+        "cuda": _needed(needs, "nvidia-cuda-runtime", minor=True),
+        "cudnn": _needed(needs, "nvidia-cudnn"),
+        "nccl": _needed(needs, "nvidia-nccl"),
+        "code": device_code(web.member(wheel, library)),
+    }
+
+
+def device_code(library: bytes) -> str:
+    """Return what a library holds for GPUs, as in "sm_80 compute_90".
+
+    Its containers begin with magic, version, size of the head and size of the entries; an entry has its kind
+    (1 PTX, 2 machine code) at 0, the size of its head at 4, its own at 8 and the architecture at 28.
+    """
+    found: set[tuple[int, int]] = set()
+    at = library.find(FATBIN)
+    while 0 <= at <= len(library) - 16:
+        head, length = struct.unpack_from("<HQ", library, at + 6)
+        entry, end = at + head, min(at + head + length, len(library) - 32)
+        while entry <= end:
+            kind, _, size, body = struct.unpack_from("<HHIQ", library, entry)
+            if kind not in KINDS or not size + body:
+                break
+            found.add((kind, struct.unpack_from("<I", library, entry + 28)[0]))
+            entry += size + body
+        at = library.find(FATBIN, at + 4)
+    ordered = sorted(found, key=lambda one: (-one[0], one[1]))
+    return " ".join(f"{KINDS[kind]}_{arch}" for kind, arch in ordered)
 
 
 # -- MXNet, and the libraries of CUDA -----------------------------------------------------------------

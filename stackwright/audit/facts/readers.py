@@ -19,6 +19,7 @@ Reader = Callable[[Sources], Iterator[Answer]]
 READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "compilers": (nvcc.read, ("cuda-arch", "cuda-gcc", "nvcc-wheels")),
     "frameworks": (frameworks.read, ("torch", "tensorflow", "mxnet", "releases", "requirements")),
+    "plugins": (frameworks.plugins, ("jax",)),
     "distributions": (mirror.read, ("distributions",)),
 }
 """By name, a reader and the tables that it reads."""

@@ -9,6 +9,7 @@ from stackwright.core.components import keras, mxnet, tensorflow, torch
 from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
 from stackwright.core.components.deepspeed import component as deepspeed
 from stackwright.core.components.horovod import component as horovod
+from stackwright.core.components.jax import component as jax
 from stackwright.core.components.more import added
 from stackwright.core.components.mpi4py import component as mpi4py
 from stackwright.core.components.torch_distributed import component as torch_distributed
@@ -26,6 +27,7 @@ COMPONENTS: tuple[Component, ...] = (
     torch_distributed.TORCH_DISTRIBUTED,
     mpi4py.MPI4PY,
     deepspeed.DEEPSPEED,
+    jax.JAX,
     *added(),
 )
 """In the order in which they are shown."""

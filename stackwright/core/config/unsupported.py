@@ -46,13 +46,13 @@ ENTRIES = (
     _entry("", "arch|architecture|platform|cpu", X86,
            f"leave it out, and run the row on {AMD64.title} nodes"),
     _entry("", "rocm|hip|miopen|rccl", AMD, f"leave it out; gpu_arch names the {CUDA.vendor} GPUs"),
-    _entry("", "jax|jaxlib|paddle|paddlepaddle", f"{LAYER} has no extension for it",
+    _entry("", "paddle|paddlepaddle", f"{LAYER} has no extension for it",
            f"a row has {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
     _entry("", "ubuntu|debian|distribution", "the distribution is the field os", "write os=debian-13"),
     *(
         _entry("", alias, f"{framework.title} is the field {framework.name}",
                f"write {framework.name}={release}")
-        for framework in FRAMEWORKS
+        for framework in (*FRAMEWORKS, *COMMUNICATION)
         for alias, release in framework.aliases
     ),
     _entry("", "openmpi|mpich|mvapich2?|impi|intelmpi", "an MPI library is the field mpi",

@@ -60,11 +60,14 @@ class Table:
 
     def code(self, version: str) -> Code | None:
         entries = self.entries(version)
-        if entries is None:
-            return None
-        ptx = tuple(_numbers(entry) for entry in entries.split() if entry.startswith("compute_"))
-        machine = tuple(_numbers(entry) for entry in entries.split() if entry.startswith("sm_"))
-        return Code(machine=(*machine, *ptx) if self.ptx_is_both else machine, ptx=ptx)
+        return code_of(entries, ptx_is_both=self.ptx_is_both) if entries else None
+
+
+def code_of(entries: str, *, ptx_is_both: bool = False) -> Code:
+    """Return what entries as in "sm_80 compute_90" mean."""
+    ptx = tuple(_numbers(entry) for entry in entries.split() if entry.startswith("compute_"))
+    machine = tuple(_numbers(entry) for entry in entries.split() if entry.startswith("sm_"))
+    return Code(machine=(*machine, *ptx) if ptx_is_both else machine, ptx=ptx)
 
 
 def _numbers(entry: str) -> tuple[int, ...]:

@@ -26,7 +26,8 @@ def groups(stack: Stack) -> tuple[tuple[str, tuple[str, ...]], ...]:
     for name in names:
         if library := next((layer for layer, pattern in LIBRARIES if pattern.fullmatch(name)), None):
             found.setdefault(library, []).append(name)
-    for framework in (one for one in of(stack.frameworks) if one.kind is Kind.FRAMEWORK):
-        if own := [name for name in names if name in (framework.package, *framework.companions)]:
-            found[framework.name] = own
+    for one in of((*stack.frameworks, *stack.communication)):
+        large = one.kind is Kind.FRAMEWORK or one.companions
+        if large and (own := [name for name in names if name in (one.package, *one.companions)]):
+            found[one.name] = own
     return tuple((layer, tuple(packages)) for layer, packages in found.items() if packages)

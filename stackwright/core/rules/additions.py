@@ -20,7 +20,7 @@ from stackwright.core.rules.rule import About, Answer, CellRule, Clash, LockRule
 MATRIX = read("matrix.yaml", "2026-11-22")
 LOCKED = read("matrix.yaml and the lock", "2026-11-22")
 
-NAMES = documented("names of packages on the index: cupy-cuda13x, jax-cuda13-plugin", "2026-11-22")
+NAMES = documented("names of packages on the index: cupy-cuda13x, nvidia-dali-cuda120", "2026-11-22")
 
 INDEXES = documented(
     "docs.astral.sh/uv, indexes: the first index that has a name answers for it; pip asks all", "2026-11-22"

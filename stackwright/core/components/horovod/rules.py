@@ -19,7 +19,7 @@ NAMES = tuple(one.name for one in COMPILED)
 
 
 def _at_least_one(cell: Cell) -> Answer:
-    if any(cell.value(name) for name in NAMES):
+    if any(cell.value(name) for name in NAMES) or (cell.value("jax") and not cell.value("horovod")):
         return Ruling.FITS
     reason = "CUDA, cuDNN and NCCL come with the wheels of a framework, and the row has none"
     if cell.value("horovod"):
@@ -95,7 +95,7 @@ TOOLS = (distributions.PACKAGED.source, *(row[2].source for row in facts.CMAKE))
 RULES = (
     Placed(
         at=Place.INDEX,
-        rule=rule("frameworks", ("horovod", *NAMES),
+        rule=rule("frameworks", ("horovod", "jax", *NAMES),
                   read("horovod 0.28.1, setup.py: an extension for each framework", "2026-11-20"),
                   _at_least_one, "a row has a framework"),
     ),

@@ -99,19 +99,21 @@ def gpu_code(table: Table) -> Placed:
     def ask(cell: Cell) -> Answer:
         version = cell.value(name)
         code = table.code(version) if version else None
-        if code is None or not cell.gpu_arch:
+        if version is None or code is None or not cell.gpu_arch:
             return Ruling.SILENT
-        clashes = list(_clashes(table, version, code, cell.gpu_arch))
-        if not clashes:
-            return Ruling.FITS
-        return min(clashes, key=lambda clash: clash.said is not Ruling.REFUSES)
+        return on_gpus(name, version, table.entries(version) or "", code, cell.gpu_arch)
 
     says = "the framework's wheel holds code for the row's GPUs"
     return Placed(at=Place.GPU_CODE, rule=rule(f"{name}-arch", (name, "gpu_arch"), table.fact, ask, says))
 
 
-def _clashes(table: Table, version: str, code: Code, arches: tuple[str, ...]) -> Iterator[Clash]:
-    name, entries = table.wheels.name, table.entries(version)
+def on_gpus(name: str, version: str, entries: str, code: Code, arches: tuple[str, ...]) -> Answer:
+    """``entries`` are what the wheel names, and ``code`` is what they mean."""
+    clashes = list(_clashes(name, version, entries, code, arches))
+    return min(clashes, key=lambda clash: clash.said is not Ruling.REFUSES) if clashes else Ruling.FITS
+
+
+def _clashes(name: str, version: str, entries: str, code: Code, arches: tuple[str, ...]) -> Iterator[Clash]:
     for arch in arches:
         runs = code.runs(arch)
         if runs is Runs.AS_IS:

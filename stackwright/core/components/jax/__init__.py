@@ -1,0 +1,1 @@
+"""JAX, which trains over processes by itself, with its plugin for CUDA."""

@@ -1,0 +1,67 @@
+"""Checks of JAX: its parts are of one release, its plugin is for the row's CUDA, and knows of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, take
+from stackwright.core.components.jax.facts import LAUNCHERS, WITHOUT_GPU
+from stackwright.core.model.row import Stack, Tier
+
+NAME = "jax"
+RUNS = tuple(f"{NAME}/{launcher}" for launcher in LAUNCHERS)
+
+
+def _built(facts: Facts, *path: str) -> Any:
+    return take(facts, "built", NAME, *path)
+
+
+def parts(stack: Stack, facts: Facts) -> Finding:
+    """JAX takes a plugin of another release without a word, and goes on without it."""
+    version = dict(stack.communication)[NAME]
+    major = stack.cuda_runtime.split(".")[0]
+    found: Mapping[str, str | None] = _built(facts, "parts")
+    wanted = ("jax", "jaxlib", f"jax-cuda{major}-plugin", f"jax-cuda{major}-pjrt")
+    problems = [
+        f"{name} is {found.get(name) or 'absent'}, and the row's JAX is {version}"
+        for name in wanted
+        if found.get(name) != version
+    ]
+    problems += [f"{name} {found[name]} is of another CUDA" for name in found if name not in wanted]
+    return finding(problems, f"{listed(wanted)} are {version}")
+
+
+def libraries(stack: Stack, facts: Facts) -> Finding:
+    """By its own answers: JAX goes on without its plugin where a library is too old for it."""
+    found: Mapping[str, Mapping[str, Any]] = _built(facts, "asks")
+    problems = [f"JAX says of {name}: {one['error']}" for name, one in found.items() if one["error"]]
+    if problems:
+        return finding(problems)
+    cuda, cudnn = found["CUDA runtime"], found["cuDNN"]
+    made, loads = cuda["built"] // 1000, cuda["loads"] // 1000  # CUDART_VERSION
+    if made != loads:
+        problems.append(f"JAX's plugin was built with CUDA {made}, and loads CUDA {loads}")
+    if cudnn["loads"] < cudnn["built"]:
+        problems.append(f"JAX's plugin was built with cuDNN {cudnn['built']}, and loads {cudnn['loads']}")
+    return finding(problems, ", ".join(f"{name} {one['loads']}" for name, one in found.items()))
+
+
+def backend(stack: Stack, facts: Facts) -> Finding:
+    """Without a GPU the plugin has to refuse for that reason: any other says that it is not there."""
+    said = _built(facts, "cuda_without_gpu")
+    if said is None:
+        return finding(["its plugin for CUDA started without a GPU"])
+    refused = any(words in str(said) for words in WITHOUT_GPU)
+    return finding([] if refused else [f"its plugin for CUDA says: {said}"], str(said))
+
+
+IMPORTED = ("link.import", "link.origin")
+RULES = (
+    Rule(id="jax.parts", tier=Tier.BUILT, judge=parts, needs=(*IMPORTED, "declared.packages"),
+         why="JAX, its library and its plugin for the row's CUDA are of one release, or it takes the CPU."),
+    Rule(id="jax.libraries", tier=Tier.BUILT, judge=libraries, needs=(*IMPORTED, "jax.parts"),
+         why="JAX finds CUDA's libraries, of the CUDA and with the cuDNN that its plugin was built for."),
+    Rule(id="jax.cuda-backend", tier=Tier.BUILT, judge=backend, needs=(*IMPORTED, "jax.parts"),
+         why="The plugin for CUDA starts: without a GPU it refuses, and says that this is the reason."),
+)  # fmt: skip
