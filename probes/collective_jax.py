@@ -21,13 +21,16 @@ LIMIT = 60
 """Seconds that a rank waits for the others."""
 
 
-def meet(jax, launcher, rank, size):
-    """Say where rank 0 is. Of Open MPI's variables JAX reads a rank with mpi4py alone, of MPICH's never."""
-    where = "127.0.0.1:" + os.environ["MASTER_PORT"]
+def meet(jax, launcher, rank, size, **more):
+    """Say where rank 0 is. Of Open MPI's variables JAX reads a rank with mpi4py alone, of MPICH's never.
+
+    Where torch.distributed meets in the same process, JAX has a port of its own.
+    """
+    where = "127.0.0.1:" + (os.environ.get("JAX_COORDINATOR_PORT") or os.environ["MASTER_PORT"])
     place = {"num_processes": size, "process_id": rank, "cluster_detection_method": "deactivate"}
     jax.distributed.initialize(
         coordinator_address=where, coordinator_bind_address=where, initialization_timeout=LIMIT,
-        **({} if launcher == "srun" else place),
+        **({} if launcher == "srun" else place), **more,
     )  # fmt: skip
 
 

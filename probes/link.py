@@ -31,6 +31,8 @@ if sys.argv[1].startswith("horovod."):
             extension["error"] = "it was imported without the extension, and has no init()"
     except OSError as error:
         extension["error"] = str(error)
+if sys.argv[1] == "jax":
+    module.devices()  # its plugins load their libraries when it is first asked for devices
 files = set()
 for line in open("/proc/self/maps"):
     path = line.split(None, 5)[5:]
@@ -56,7 +58,8 @@ def import_alone(module):
     """Import in a fresh process; what it maps, or the last lines of why it could not."""
     argv = [sys.executable, "-c", IMPORT, module, *extension_files(module)]
     lent = driver.environment(module)
-    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TF_CPP_MIN_LOG_LEVEL="2", **lent)
+    quiet = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2", "JAX_PLATFORMS": "cpu"}
+    environment = dict(os.environ, **quiet, **lent)
     try:
         done = subprocess.run(argv, capture_output=True, timeout=300, env=environment, check=False)
     except subprocess.TimeoutExpired:

@@ -90,9 +90,18 @@ def with_deepspeed(module, values):
     return total.tolist()
 
 
+def with_jax(module, values):
+    import collective_jax
+
+    collective_jax.meet(module, "mpi", *place())
+    total = collective_jax.World(module).over(lambda one: module.lax.psum(one, collective_jax.AXIS))
+    return total(values).tolist()
+
+
 SUMS = {
     "deepspeed": with_deepspeed,
     "horovod": with_horovod,
+    "jax": with_jax,
     "mpi4py": with_mpi4py,
     "torch.distributed": with_torch_distributed,
 }
@@ -117,7 +126,8 @@ def mapped():
 
 
 def one_rank(folder, names):
-    os.environ.update(CUDA_VISIBLE_DEVICES="", DS_ACCELERATOR="cpu", MASTER_ADDR="127.0.0.1")
+    os.environ.update(CUDA_VISIBLE_DEVICES="", DS_ACCELERATOR="cpu", MASTER_ADDR="127.0.0.1",
+                      JAX_PLATFORMS="cpu", JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo")  # fmt: skip
     rank, size = place()
     facts = {"rank": rank, "size": size, "given": given(rank), "sums": {}, "error": None}
     try:
@@ -134,6 +144,7 @@ def one_rank(folder, names):
 
 def in_order(names):
     prefix, extra = run.mpi(RANKS)
+    extra["JAX_COORDINATOR_PORT"] = run.meeting_point()["MASTER_PORT"]
     argv = [*prefix, *run.program("together")]
     with tempfile.TemporaryDirectory() as folder:
         code, text = run.run([*argv, folder, ",".join(names)], LIMIT, extra)

@@ -64,6 +64,7 @@ def test_every_framework_has_an_example() -> None:
     assert {path.stem.removesuffix("_mnist") for path in FOLDER.glob("*_mnist.py")} == {
         *(one.name for one in MODULES),
         "torch_distributed",
+        "jax",
     }
 
 
@@ -73,6 +74,7 @@ def test_nothing_is_loaded_from_elsewhere(path: Path) -> None:
     known = {
         *(one.name for one in MODULES),
         "horovod",
+        "jax",
         "numpy",
         "os",
         "argparse",

@@ -31,7 +31,7 @@ def test_a_library_that_one_extension_lacks_is_taken_from_the_other() -> None:
     facts = docker_facts(stack())
     facts["built"]["torch"]["libraries"]["cudnn"] = None
     assert dict(found(stack(), facts))["cudnn"] == "9.1.0.70"
-    for layer in ("torch_distributed", "deepspeed"):
+    for layer in ("torch_distributed", "deepspeed", "jax"):
         facts["built"][layer]["libraries"]["cudnn"] = None
     assert "cudnn" not in dict(found(stack(), facts))
 

@@ -175,16 +175,18 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch,mpi4py.MPI,deepspeed", "fabric", "compile",
+        "system", "link=torch,horovod.torch,mpi4py.MPI,deepspeed,jax", "fabric", "compile",
         "additions=einops,native", "compiled=native",
         "built=torch", "attack", "built=torch_distributed", "built=mpi4py", "built=deepspeed",
-        "together=horovod.torch,torch.distributed,mpi4py.MPI,deepspeed",
+        "built=jax",
+        "together=horovod.torch,torch.distributed,mpi4py.MPI,deepspeed,jax",
         "collective=torch/mpi", "collective=torch/gloo",
         *(f"collective=torch_distributed/{launcher}" for launcher in ("torchrun", "mpi", "srun")),
         "collective=mpi4py/mpi", "collective=deepspeed/mpi", "collective=deepspeed/torchrun",
-        "gpu=torch/2", "gpu=torch_distributed/2",
+        "collective=jax/mpi", "collective=jax/srun",
+        "gpu=torch/2", "gpu=torch_distributed/2", "gpu=jax/2",
     )  # fmt: skip
-    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=deepspeed"
+    assert words(ROW, 0, {Tier.COLLECTIVE: "no", Tier.GPU: "no"})[-1] == "built=jax"
 
 
 def test_a_stranger_is_asked_with_a_root_that_can_be_written_and_with_one_that_cannot(tmp_path: Path) -> None:

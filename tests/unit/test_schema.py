@@ -155,7 +155,7 @@ def fenced(kind: str) -> list[str]:
 
 
 def test_examples_of_the_documentation_are_right() -> None:
-    first, second, third, compiling, fourth, layers = (
+    first, second, third, compiling, fourth, layers, alone = (
         expand(interpret(text, "docs/matrix.md", beside=BESIDE)) for text in fenced("yaml")
     )
     assert [len(cell.pip) for cell in third] == [2, 3, 0]
@@ -164,6 +164,7 @@ def test_examples_of_the_documentation_are_right() -> None:
     assert [(cell.value("horovod"), cell.value("torch_distributed")) for cell in layers] == [
         ("0.28.1", "true"), (None, "true"),
     ]  # fmt: skip
+    assert [(cell.value("horovod"), cell.value("jax")) for cell in alone] == [(None, "0.12.0.1")]
     text = (ROOT / "docs/matrix.md").read_text()
     (said,) = re.findall(r"^These are four rows: (.*)\.$", text, re.M)
     assert re.findall("`([^`]+)`", said) == [cell.id for cell in first]

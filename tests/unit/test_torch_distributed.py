@@ -76,7 +76,7 @@ FAULTS: tuple[tuple[str, Change, set[str], str], ...] = (
     ("an order fails", lambda f: order(f).update(code=139), {"together.run"}, "exit code 139"),
     ("a rank is lost", lambda f: order(f)["ranks"].pop(), {"together.run"}, "1 left a result"),
     ("an order is lost", lambda f: f["together"]["orders"].pop(), {"together.run"},
-     "the order horovod.torch, deepspeed, mpi4py.MPI, torch.distributed was not tried"),
+     "the order horovod.torch, jax, deepspeed, mpi4py.MPI, torch.distributed was not tried"),
     ("a layer is lost", lambda f: order(f, 1)["order"].pop(), {"together.run"}, "was not tried"),
     ("an import fails", lambda f: order(f)["ranks"][0].update(error="ImportError: no"), {"together.run"},
      "rank 0: ImportError: no"),

@@ -21,10 +21,11 @@ NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
 CUDART = f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12"
 CUDNN = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"
 EXTENSION = f"{SITE}/horovod/torch/mpi_lib_v2.cpython-313-x86_64-linux-gnu.so"
-LAYERS = {"mpi4py": "4.1.2", "deepspeed": "0.19.8"}
+LAYERS = {"mpi4py": "4.1.2", "deepspeed": "0.19.8", "jax": "0.12.0.1"}
 COMMUNICATION = (("horovod", "0.28.1"), ("torch_distributed", "2.6.0"), *LAYERS.items())
 PACKAGES = {
     **LAYERS,
+    **dict.fromkeys(("jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt"), "0.12.0.1"),
     "torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0", "einops": "0.8.2",
     "native": "1.0",
 }  # fmt: skip
@@ -136,6 +137,9 @@ def link() -> dict[str, Any]:
             "deepspeed": {
                 "error": None, "version": "0.19.8", "mapped": mapped, "file": f"{SITE}/deepspeed/__init__.py",
             },
+            "jax": {
+                "error": None, "version": "0.12.0.1", "mapped": mapped, "file": f"{SITE}/jax/__init__.py",
+            },
         },
         "libraries": {
             EXTENSION: {
@@ -223,9 +227,21 @@ def deepspeed() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def jax() -> dict[str, Any]:
+    asked = {"CUDA runtime": (12010, 12040), "cuDNN": (90100, 90100), "cuFFT": (11200, 11300)}
+    names = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt")
+    return {
+        "version": "0.12.0.1", "libraries": libraries(), "parts": dict.fromkeys(names, "0.12.0.1"),
+        "asks": {
+            name: {"built": made, "loads": loads, "error": None} for name, (made, loads) in asked.items()
+        },
+        "cuda_without_gpu": "JaxRuntimeError: FAILED_PRECONDITION: No visible GPU devices.",
+    }  # fmt: skip
+
+
 def built() -> dict[str, Any]:
     return {
-        "mpi4py": mpi4py(), "deepspeed": deepspeed(),
+        "mpi4py": mpi4py(), "deepspeed": deepspeed(), "jax": jax(),
         "torch_distributed": torch_distributed(),
         "torch": {
             "mpi_built": 1, "gloo_built": 1, "nccl_built": 22105, "cuda_built": 1, "horovod": "0.28.1",
@@ -280,10 +296,18 @@ def zero_rank(number: int, launcher: str) -> dict[str, Any]:
     return {**found, "zero": ways}
 
 
+def jax_rank(number: int, launcher: str) -> dict[str, Any]:
+    """What a rank of JAX leaves."""
+    found = own_rank(number, launcher)
+    del found["sharded"]
+    return {**found, "devices": 2}
+
+
 def collective() -> dict[str, Any]:
     of = {
         "torch": (rank, ("mpi", "gloo")), "torch_distributed": (own_rank, ("torchrun", "mpi", "srun")),
         "mpi4py": (plain_rank, ("mpi",)), "deepspeed": (zero_rank, ("mpi", "torchrun")),
+        "jax": (jax_rank, ("mpi", "srun")),
     }  # fmt: skip
     return {
         f"{name}/{launcher}": {"code": 0, "asked": 2, "ranks": [make(0, launcher), make(1, launcher)]}
@@ -293,7 +317,7 @@ def collective() -> dict[str, Any]:
 
 
 def together() -> dict[str, Any]:
-    modules = ["horovod.torch", "torch.distributed", "mpi4py.MPI", "deepspeed"]
+    modules = ["horovod.torch", "torch.distributed", "mpi4py.MPI", "deepspeed", "jax"]
     mapped = {"libnccl": [NCCL], "libcudart": [CUDART], "libmpi": ["/usr/lib/libmpi.so.40"]}
     ranks = [
         {"rank": number, "size": 2, "given": [number + 1.0, 10.0 * (number + 1)], "mapped": mapped,
@@ -312,7 +336,9 @@ def gpu() -> dict[str, Any]:
         "rank": 0, "size": 1, "given": [1.0, 10.0], "sum": [1.0, 10.0], "device": "cuda",
         "capabilities": ["8.6"], "driver_cuda": 12060, "driver": "NVRM version 560.35",
     }  # fmt: skip
-    return {name: {"code": 0, "asked": 1, "ranks": [dict(one)]} for name in ("torch", "torch_distributed")}
+    return {
+        name: {"code": 0, "asked": 1, "ranks": [dict(one)]} for name in ("torch", "torch_distributed", "jax")
+    }
 
 
 def stranger(*, read_only: bool = False) -> dict[str, Any]:

@@ -32,6 +32,8 @@ from stackwright.core.versions import upstream
 
 APPTAINER_LIBRARIES = "/.singularity.d/libs"
 """Apptainer itself puts this folder on LD_LIBRARY_PATH: it holds the host's driver."""
+NVCC = re.compile(r"nvidia-cuda-nvcc(-cu\d+)?")
+"""The wheel of the compiler, which a package can require for what it compiles at run time."""
 WHEEL = re.compile(r"/site-packages/")
 """Some wheels carry keys for their own tests. They are public, and a wheel's files are pinned by hash: where
 files are read from outside, a key is left out if it is as the wheel has it."""
@@ -181,7 +183,10 @@ def name_service(stack: Stack, facts: Facts) -> Finding:
 def nvcc(stack: Stack, facts: Facts) -> Finding:
     paths = take(facts, "files", "nvcc")
     if stack.flavour is Flavour.RUNTIME:
-        return finding(f"{path} is in a runtime image" for path in paths)
+        locked = any(NVCC.fullmatch(package.name) for package in stack.lock.packages)
+        foreign = [path for path in paths if not (locked and WHEEL.search(path))]
+        seen = "it is of a wheel that the row's packages require" if len(foreign) < len(paths) else ""
+        return finding((f"{path} is in a runtime image" for path in foreign), seen)
     release = take(facts, "system", "nvcc")
     return same("nvcc", stack.cuda, release)
 
@@ -296,7 +301,7 @@ RULES = (
     Rule(id="static.user-module", tier=S, judge=name_service, needs=("static.compiler",),
          why="Every process loads the module that names a user whom /etc/passwd does not know."),
     Rule(id="static.nvcc", tier=S, judge=nvcc,
-         why="A runtime image ships no CUDA compiler (5 GB), a devel image ships the row's."),
+         why="A runtime image ships no CUDA compiler (5 GB) but a wheel's, a devel image ships the row's."),
     Rule(id="static.oci-labels", tier=S, judge=oci_labels,
          why="Registries and scanners show these labels; the version is the head of the row's key."),
     Rule(id="static.cluster-labels", tier=S, judge=cluster_labels, needs=("declared.distribution",),

@@ -58,7 +58,7 @@ def backend(stack: Stack, facts: Facts) -> Finding:
 
 IMPORTED = ("link.import", "link.origin")
 RULES = (
-    Rule(id="jax.parts", tier=Tier.BUILT, judge=parts, needs=(*IMPORTED, "declared.packages"),
+    Rule(id="jax.parts", tier=Tier.BUILT, judge=parts, needs=IMPORTED,
          why="JAX, its library and its plugin for the row's CUDA are of one release, or it takes the CPU."),
     Rule(id="jax.libraries", tier=Tier.BUILT, judge=libraries, needs=(*IMPORTED, "jax.parts"),
          why="JAX finds CUDA's libraries, of the CUDA and with the cuDNN that its plugin was built for."),

@@ -67,11 +67,17 @@ PYTHON_PACKAGES = {
     "nvidia-cudnn-cu12": ("9.1.0.70", ("nvidia/cudnn/lib/libcudnn.so.9",)),
     "nvidia-nccl-cu12": ("2.21.5", ("nvidia/nccl/lib/libnccl.so.2",)),
     "deepspeed": ("0.19.8", ("deepspeed/__init__.py",)),
+    "jax": ("0.12.0.1", ("jax/__init__.py",)),
+    "jax-cuda12-pjrt": ("0.12.0.1", ()),
+    "jax-cuda12-plugin": ("0.12.0.1", ("jax_cuda12_plugin/_versions.py",)),
+    "jaxlib": ("0.12.0.1", ("jaxlib/xla_client.py",)),
     "mpi4py": ("4.1.2", ("mpi4py/MPI.py",)),
     "torch": ("2.6.0", ("torch/__init__.py",)),
     "addition": ("1.0", ("addition/__init__.py", "addition/native.so")),
     "native": ("1.0", ("native/__init__.py", "native/_C.so", "native-1.0.dist-info/stackwright.json")),
 }
+ENTRY_POINTS = {"jax-cuda12-pjrt": "[jax_plugins]\nxla_cuda12 = jax_plugins.xla_cuda12\n"}
+"""By which a package says what it is a plugin of."""
 ADDED = ("addition",)
 """What the row adds by pip."""
 COMPILED, SOURCE = ("native",), "c0" * 32
@@ -138,7 +144,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
         gcc=upstream(installed[gcc]),
         mpi=Mpi.of("openmpi", "5.0.7"),
         communication=(("horovod", HOROVOD[0]), ("torch_distributed", "2.6.0"), ("mpi4py", "4.1.2"),
-                       ("deepspeed", "0.19.8")),
+                       ("deepspeed", "0.19.8"), ("jax", "0.12.0.1")),
         frameworks=(("torch", "2.6.0"),),
         gpu_arch=("7.0", "8.0", "9.0"),
         flavour=Flavour.RUNTIME,
@@ -191,6 +197,8 @@ def write_context(folder: Path, stack: Stack) -> None:
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+        if name in ENTRY_POINTS:
+            (info / "entry_points.txt").write_text(ENTRY_POINTS[name])
     note = folder / "tree" / "native-1.0.dist-info" / "stackwright.json"
     note.write_text(json.dumps(compiled_note(stack)))
     write_own(folder, stack)

@@ -336,6 +336,12 @@ FAULTS = (
         f"sed -i 's/\"\"\"The real one.*/raise ImportError(\"planted\")/' "
         f"{SITE}/deepspeed/ops/op_builder/all_ops.py",
         "deepspeed.operators", "fused_adam: ImportError: planted"),
+    run("jax-of-another-release", f"sed -i s/0.12.0.1/0.11.2/ {SITE}/jaxlib/version.py", "jax.parts",
+        "jaxlib is 0.11.2, and the row's JAX is 0.12.0.1"),
+    run("jax-built-with-newer-cudnn", f"sed -i 's/(90100, /(91200, /' {SITE}/jax_cuda12_plugin/_versions.py",
+        "jax.libraries", "built with cuDNN 91200, and loads 90100"),
+    run("jax-without-its-backend", f"sed -i 's/^REASON = .*/REASON = \"UNKNOWN: no such plugin\"/' "
+        f"{SITE}/jaxlib/xla_client.py", "jax.cuda-backend", "says: RuntimeError: UNKNOWN: no such plugin"),
     servers("horovod-as-released", f"cd {SITE}/horovod && rm -r runner && cp -r /usr/src/released runner",
             ATTACKS - {"built.served"}, "a pickle was executed (unsigned)"),
     servers("nobody-is-served", f"sed -i 's/    if nonce is None and .*:/    if True:/' "

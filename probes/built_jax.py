@@ -1,0 +1,94 @@
+"""Which parts of JAX are there, what its plugin for CUDA was built with, and the libraries that it loads.
+
+Runs inside the image with the image's own Python and imports nothing of Stackwright. JAX looks for its
+plugins when it is first asked for devices; each of them then loads NVIDIA's libraries, also where JAX takes
+the CPU.
+Usage: built_jax.py FACTS.json jax
+"""
+
+import importlib
+import json
+import os
+import re
+import sys
+from importlib import metadata
+
+os.environ.update(JAX_PLATFORMS="cpu", CUDA_VISIBLE_DEVICES="")
+
+import built
+
+PLUGIN = re.compile(r"jax_plugins\.xla_cuda(\d+)")
+ASKED = {
+    "CUDA runtime": "cuda_runtime", "cuDNN": "cudnn", "cuFFT": "cufft", "CUPTI": "cupti",
+    "cuBLAS": "cublas", "cuSPARSE": "cusparse",
+}  # fmt: skip
+"""What JAX asks before it takes the plugin, and the head of its functions' names."""
+
+
+def plugins():
+    """The releases of CUDA that there are plugins for, as JAX finds them."""
+    found = (PLUGIN.fullmatch(one.value) for one in metadata.entry_points(group="jax_plugins"))
+    return sorted({one[1] for one in found if one})
+
+
+def parts(releases):
+    """Each distribution of JAX with the version that its own module says; that of -pjrt says the day."""
+    found = {name: version_of(name) for name in ("jax", "jaxlib")}
+    for cuda in releases:
+        found["jax-cuda%s-plugin" % cuda] = version_of("jax_cuda%s_plugin" % cuda)
+        found["jax-cuda%s-pjrt" % cuda] = metadata.version("jax-cuda%s-pjrt" % cuda)
+    return found
+
+
+def version_of(module):
+    try:
+        return importlib.import_module(module + ".version").__version__
+    except ImportError as error:
+        return str(error)
+
+
+def asks(plugin):
+    """The plugin's own answers: the release of each library that it was built with, and that it loads."""
+    versions, found = importlib.import_module(plugin + "._versions"), {}
+    for name, head in ASKED.items():
+        try:
+            loads = getattr(versions, head + "_get_version")()
+            made = getattr(versions, head + "_build_version")()
+            found[name] = {"built": made, "loads": loads, "error": None}
+        except Exception as error:
+            found[name] = {"error": "%s: %s" % (type(error).__name__, str(error).split("\n")[0])}
+    return found
+
+
+def without_gpu():
+    """What the plugin says where there is no GPU; None where it starts."""
+    from jaxlib import xla_client
+
+    try:
+        if not xla_client.pjrt_plugin_initialized("cuda"):
+            xla_client.initialize_pjrt_plugin("cuda")
+        xla_client.make_c_api_client("cuda", {}, None)
+    except Exception as error:
+        return "%s: %s" % (type(error).__name__, str(error).split("\n")[0])
+    return None
+
+
+def main():
+    import jax
+
+    jax.devices()
+    releases = plugins()
+    libraries = built.libraries()
+    return {
+        "version": jax.__version__,
+        "parts": parts(releases),
+        "asks": asks("jax_cuda%s_plugin" % releases[0]) if releases else {},
+        "cuda_without_gpu": without_gpu(),
+        "libraries": libraries,
+    }
+
+
+if __name__ == "__main__":
+    facts = main()
+    with open(sys.argv[1], "w") as handle:
+        json.dump(facts, handle, indent=1, sort_keys=True)
