@@ -20,7 +20,7 @@ LIBRARY = re.compile(r"^lib(nccl|cudart|cudnn|mpi|mpich|cuda)(-[0-9a-f]+)?\.so")
 """libcudnn.so only: cuDNN 8 and later load a family of libcudnn_*.so behind it."""
 
 IMPORT = """
-import ctypes, importlib, json, os, sys
+import ctypes, importlib, json, os, re, sys
 module = importlib.import_module(sys.argv[1])
 extension = {"path": (sys.argv[2:] or [None])[0], "error": None}
 if sys.argv[1].startswith("horovod."):
@@ -48,6 +48,10 @@ if sys.argv[1] == "tensorflow":
     facts["libraries"] = [module.sysconfig.get_lib()]
 if sys.argv[1] == "mxnet":
     facts["libraries"] = [os.path.dirname(module.__file__)]
+if sys.argv[1] == "jax":
+    plugin = re.compile("jax_plugins[.]xla_cuda[0-9]+|jax_cuda[0-9]+_plugin")
+    names = ["jaxlib", *(name for name in sys.modules if plugin.fullmatch(name))]
+    facts["libraries"] = [os.path.dirname(importlib.import_module(name).__file__) for name in names]
 print("FACTS" + json.dumps(facts))
 """
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from stackwright.cli.program import named
 from stackwright.core.facts.provenance import How, Provenance
-from stackwright.core.model.labels import communication_text, frameworks_text
+from stackwright.core.model.labels import contents_text
 from stackwright.core.model.row import Notice, Refused, Rejection, Stack
 from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
 from stackwright.core.resolve.explain import Feasibility
@@ -89,7 +89,7 @@ def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
 def _contents(stack: Stack) -> tuple[str, ...]:
     state = f" ({stack.base.release} of {stack.base.date[:8]})" if stack.base.date else ""
     return (
-        f"{frameworks_text(stack)}, {communication_text(stack)}",
+        contents_text(stack),
         f"nvcc {stack.cuda}, CUDA runtime {stack.cuda_runtime}, cuDNN {stack.cudnn}, NCCL {stack.nccl}",
         f"for GPUs {' '.join(stack.gpu_arch)}",
         f"{stack.os}{state}, {stack.flavour}",

@@ -14,6 +14,7 @@ from image_facts import ROW, docker_facts, failed
 from rows import ROOT, SERIES, SOURCES, cell, lock_with
 
 from stackwright.audit.facts import frameworks
+from stackwright.core.checks.judge import verify
 from stackwright.core.components.jax.rules import LOCK_RULES
 from stackwright.core.facts.gpu_code import Runs, code_of
 from stackwright.core.model.row import Cell, Package, Rejection, Stack
@@ -184,6 +185,22 @@ def test_a_row_can_have_jax_alone() -> None:
     assert (made.frameworks, made.communication) == ((), (("jax", "0.12.0.1"),))
     dockerfile = render(made, SOURCES).text("Dockerfile")
     assert "horovod" not in dockerfile.lower() and "jax" in dockerfile
+
+
+def test_an_image_with_jax_alone_passes_all_checks_that_it_has_in_every_tier() -> None:
+    packages = tuple(one for one in ROW.lock.packages if one.name not in ("torch", "einops", "native"))
+    row = replace(
+        ROW, communication=(("jax", "0.12.0.1"),), frameworks=(), patches=(), pip=(), compiled=(),
+        lock=replace(ROW.lock, packages=packages, added=(), compiled=(), sources=()),
+    )  # fmt: skip
+    facts = docker_facts(row)
+    facts["link"]["modules"] = {"jax": facts["link"]["modules"]["jax"]}
+    facts["built"] = {"jax": jax(facts)}
+    facts["system"]["python_packages"] = {one.name: one.version for one in packages} | {"pip": "25.1.1"}
+    assert failed(facts, row) == {}
+    asked = {check.id for check in verify(row, facts, "docker", {}).checks}
+    assert {"jax.parts", "declared.nccl", "link.one-nccl", "collective.any-user"} <= asked
+    assert not {"together.run", "declared.horovod", "link.any-user-compile"} & asked
 
 
 # -- the wheels ---------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def of_row(stack: Stack, base: str, document: str) -> tuple[tuple[str, str], ...
     ``base`` is the name of the image that the build starts from, ``document`` the row as JSON. The provider
     is not among them: a Docker image inherits that label from its base, where a check compares it.
     """
-    contents = f"{frameworks_text(stack)} with {communication_text(stack)} on {stack.os}"
+    contents = f"{contents_text(stack, ' with ')} on {stack.os}"
     created = datetime.fromtimestamp(EPOCH, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return (
         (f"{OCI}title", stack.id),
@@ -73,12 +73,11 @@ def version(recipe: Recipe) -> str:
     return recipe.key[:12]
 
 
-def frameworks_text(stack: Stack) -> str:
-    return ", ".join(f"{BY_NAME[name].title} {found}" for name, found in stack.frameworks)
-
-
-def communication_text(stack: Stack) -> str:
-    return ", ".join(f"{BY_NAME[name].title} {found}" for name, found in stack.communication)
+def contents_text(stack: Stack, between: str = ", ") -> str:
+    """Return the frameworks, of which a row can have none, and the communication layers."""
+    kinds = (stack.frameworks, stack.communication)
+    texts = (", ".join(f"{BY_NAME[name].title} {found}" for name, found in kind) for kind in kinds)
+    return between.join(filter(None, texts))
 
 
 def licenses(stack: Stack) -> str:

@@ -18,8 +18,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.labels import (
-    communication_text,
-    frameworks_text,
+    contents_text,
     of_recipe,
     of_row,
     version,
@@ -233,8 +232,8 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "apt_sections": provider.sections,
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
         "arch_flags": " ".join(AMD64.cpu_flags),
-        "frameworks_text": frameworks_text(stack),
-        "communication_text": communication_text(stack),
+        "contents_text": contents_text(stack),
+        "contents_with": contents_text(stack, " with "),
         "extensions": [name for name, _ in extensions(stack)],
         "builds": builds(stack),
         "installs": any(one.install for one in builds(stack)),
