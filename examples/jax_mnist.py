@@ -46,7 +46,7 @@ class Ranks:
     def local_size(self):
         return self._local_size
 
-    def meet(self):
+    def connect(self):
         """One device for each rank; rank 0 is where all others connect to."""
         first = os.environ.get("MASTER_ADDR", "127.0.0.1"), os.environ.get("MASTER_PORT", "29500")
         jax.distributed.initialize(
@@ -112,7 +112,7 @@ def batches(ranks, sharding, count, seed, batch_size, order):
 def main():
     given = common.options(__doc__)
     ranks = Ranks()
-    ranks.meet()
+    ranks.connect()
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("ranks",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("ranks"))
     weights = jax.tree.map(np.asarray, fresh())

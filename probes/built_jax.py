@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import re
+import subprocess
 import sys
 from importlib import metadata
 
@@ -60,6 +61,22 @@ def asks(plugin):
     return found
 
 
+def compiler():
+    """What XLA compiles with for a GPU, where JAX finds it: ptxas, and a library of functions for devices."""
+    from jax._src.lib import cuda_path
+
+    place = os.path.join(cuda_path or "/", "bin", "ptxas")
+    library = os.path.join(cuda_path or "/", "nvvm", "libdevice", "libdevice.10.bc")
+    found = {"path": place, "libdevice": os.path.exists(library), "release": None, "error": None}
+    try:
+        said = subprocess.run([place, "--version"], stdout=subprocess.PIPE, timeout=60, check=True).stdout
+        release = re.search(r"release (\d+\.\d+)", said.decode(errors="replace"))
+        found["release"] = release and release[1]
+    except (OSError, subprocess.SubprocessError) as error:
+        found["error"] = str(error)
+    return found
+
+
 def without_gpu():
     """What the plugin says where there is no GPU; None where it starts."""
     from jaxlib import xla_client
@@ -83,6 +100,7 @@ def main():
         "version": jax.__version__,
         "parts": parts(releases),
         "asks": asks("jax_cuda%s_plugin" % releases[0]) if releases else {},
+        "compiler": compiler(),
         "cuda_without_gpu": without_gpu(),
         "libraries": libraries,
     }

@@ -21,10 +21,10 @@ LIMIT = 60
 """Seconds that a rank waits for the others."""
 
 
-def meet(jax, launcher, rank, size, **more):
+def connect(jax, launcher, rank, size, **more):
     """Say where rank 0 is. Of Open MPI's variables JAX reads a rank with mpi4py alone, of MPICH's never.
 
-    Where torch.distributed meets in the same process, JAX has a port of its own.
+    Next to torch.distributed in one process JAX has a port of its own.
     """
     where = "127.0.0.1:" + (os.environ.get("JAX_COORDINATOR_PORT") or os.environ["MASTER_PORT"])
     place = {"num_processes": size, "process_id": rank, "cluster_detection_method": "deactivate"}
@@ -136,7 +136,7 @@ def main(folder):
     import jax
 
     launcher, rank, size, local_rank, local_size = place()
-    meet(jax, launcher, rank, size)
+    connect(jax, launcher, rank, size)
     facts = {
         "rank": jax.process_index(), "size": jax.process_count(), "devices": len(jax.devices()),
         "local_rank": local_rank, "local_size": local_size, "launched_by": launcher,

@@ -27,7 +27,7 @@ def main(folder):
     import jax
 
     launcher, rank, size, local_rank, _ = place()
-    collective_jax.meet(jax, launcher, rank, size, local_device_ids=[local_rank])
+    collective_jax.connect(jax, launcher, rank, size, local_device_ids=[local_rank])
     given = [float((rank + 1) * 10**digit) for digit in range(WIDTH)]
     total = collective_jax.World(jax).over(lambda one: jax.lax.psum(one, collective_jax.AXIS))
     cuda, driver = driver_version()

@@ -93,7 +93,7 @@ def with_deepspeed(module, values):
 def with_jax(module, values):
     import collective_jax
 
-    collective_jax.meet(module, "mpi", *place())
+    collective_jax.connect(module, "mpi", *place())
     total = collective_jax.World(module).over(lambda one: module.lax.psum(one, collective_jax.AXIS))
     return total(values).tolist()
 

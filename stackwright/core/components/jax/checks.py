@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, take
+from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, numbers, take
 from stackwright.core.components.jax.facts import LAUNCHERS, WITHOUT_GPU
 from stackwright.core.model.row import Stack, Tier
 
 NAME = "jax"
+NVCC = re.compile(r"nvidia-cuda-nvcc(-cu\d+)?")
+"""The wheel that has ptxas."""
 RUNS = tuple(f"{NAME}/{launcher}" for launcher in LAUNCHERS)
 
 
@@ -35,7 +38,7 @@ def parts(stack: Stack, facts: Facts) -> Finding:
 def libraries(stack: Stack, facts: Facts) -> Finding:
     """By its own answers: JAX goes on without its plugin where a library is too old for it."""
     found: Mapping[str, Mapping[str, Any]] = _built(facts, "asks")
-    problems = [f"JAX says of {name}: {one['error']}" for name, one in found.items() if one["error"]]
+    problems = [f"JAX asks for {name}: {one['error']}" for name, one in found.items() if one["error"]]
     if problems:
         return finding(problems)
     cuda, cudnn = found["CUDA runtime"], found["cuDNN"]
@@ -45,6 +48,19 @@ def libraries(stack: Stack, facts: Facts) -> Finding:
     if cudnn["loads"] < cudnn["built"]:
         problems.append(f"JAX's plugin was built with cuDNN {cudnn['built']}, and loads {cudnn['loads']}")
     return finding(problems, ", ".join(f"{name} {one['loads']}" for name, one in found.items()))
+
+
+def compiler(stack: Stack, facts: Facts) -> Finding:
+    """Its release is that of the wheel that the lock names; JAX also finds a compiler of the host."""
+    found = _built(facts, "compiler")
+    wheel = next((one.version for one in stack.lock.packages if NVCC.fullmatch(one.name)), "")
+    problems = [f"JAX starts no ptxas: {found['error']}"] if found["error"] else []
+    if not problems and numbers(str(found["release"])) != numbers(wheel)[:2]:
+        problems.append(
+            f"JAX compiles with ptxas of CUDA {found['release']}, and the lock has {wheel or 'none'}"
+        )
+    problems += [] if found["libdevice"] else ["JAX finds no libdevice.10.bc, which XLA links"]
+    return finding(problems, f"{found['path']}: CUDA {found['release']}")
 
 
 def backend(stack: Stack, facts: Facts) -> Finding:
@@ -64,4 +80,6 @@ RULES = (
          why="JAX finds CUDA's libraries, of the CUDA and with the cuDNN that its plugin was built for."),
     Rule(id="jax.cuda-backend", tier=Tier.BUILT, judge=backend, needs=(*IMPORTED, "jax.parts"),
          why="The plugin for CUDA starts: without a GPU it refuses, and says that this is the reason."),
+    Rule(id="jax.compiler", tier=Tier.BUILT, judge=compiler, needs=IMPORTED,
+         why="XLA compiles for each GPU that it runs on, with the ptxas that the lock names."),
 )  # fmt: skip

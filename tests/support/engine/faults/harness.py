@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import horovod_source as source
 from patching import apply, hunks
 
+from faults.packages import ENTRY_POINTS, PYTHON_PACKAGES
 from faults.variants import Variant
 from stackwright.core.checks.stranger import STRANGER
 from stackwright.core.facts import distributions
@@ -61,23 +62,6 @@ PACKAGES = (
     "libucx0", "openssh-client", "openssh-server", "openssl", "python3", "python3-venv", "tini", "ucx-utils",
 )  # fmt: skip
 HOOKS = (*KEEP_NOTHING_OF_THE_SITE, "rm -f $1/etc/ssh/ssh_host_* $1/var/cache/apt/*.bin")
-PYTHON_PACKAGES = {
-    "filelock": ("3.16.1", ()),
-    "nvidia-cuda-runtime-cu12": ("12.4.127", ("nvidia/cuda_runtime/lib/libcudart.so.12",)),
-    "nvidia-cudnn-cu12": ("9.1.0.70", ("nvidia/cudnn/lib/libcudnn.so.9",)),
-    "nvidia-nccl-cu12": ("2.21.5", ("nvidia/nccl/lib/libnccl.so.2",)),
-    "deepspeed": ("0.19.8", ("deepspeed/__init__.py",)),
-    "jax": ("0.12.0.1", ("jax/__init__.py",)),
-    "jax-cuda12-pjrt": ("0.12.0.1", ()),
-    "jax-cuda12-plugin": ("0.12.0.1", ("jax_cuda12_plugin/_versions.py",)),
-    "jaxlib": ("0.12.0.1", ("jaxlib/xla_client.py",)),
-    "mpi4py": ("4.1.2", ("mpi4py/MPI.py",)),
-    "torch": ("2.6.0", ("torch/__init__.py",)),
-    "addition": ("1.0", ("addition/__init__.py", "addition/native.so")),
-    "native": ("1.0", ("native/__init__.py", "native/_C.so", "native-1.0.dist-info/stackwright.json")),
-}
-ENTRY_POINTS = {"jax-cuda12-pjrt": "[jax_plugins]\nxla_cuda12 = jax_plugins.xla_cuda12\n"}
-"""By which a package says what it is a plugin of."""
 ADDED = ("addition",)
 """What the row adds by pip."""
 COMPILED, SOURCE = ("native",), "c0" * 32

@@ -342,6 +342,8 @@ FAULTS = (
         "jax.libraries", "built with cuDNN 91200, and loads 90100"),
     run("jax-without-its-backend", f"sed -i 's/^REASON = .*/REASON = \"UNKNOWN: no such plugin\"/' "
         f"{SITE}/jaxlib/xla_client.py", "jax.cuda-backend", "says: RuntimeError: UNKNOWN: no such plugin"),
+    run("jax-of-another-compiler", f"sed -i 's/release 12.4/release 12.9/' {SITE}/nvidia/cuda_nvcc/bin/ptxas",
+        "jax.compiler", "ptxas of CUDA 12.9, and the lock has 12.4.131"),
     servers("horovod-as-released", f"cd {SITE}/horovod && rm -r runner && cp -r /usr/src/released runner",
             ATTACKS - {"built.served"}, "a pickle was executed (unsigned)"),
     servers("nobody-is-served", f"sed -i 's/    if nonce is None and .*:/    if True:/' "

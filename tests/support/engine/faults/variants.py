@@ -36,7 +36,7 @@ TOGETHER = (
     ("old-abi", "no-mpi", "no-gloo", "static-nccl", "no-kernels", "compiled-for-one-gpu",
      "distributed-without-gloo", "distributed-of-other-nccl", "distributed-without-nccl",
      "mpi4py-of-another-mpi", "deepspeed-of-another-pytorch", "deepspeed-operator-does-not-load",
-     "jax-built-with-newer-cudnn", "jax-without-its-backend", "ssh-for-one-user"),
+     "jax-built-with-newer-cudnn", "jax-without-its-backend", "jax-of-another-compiler", "ssh-for-one-user"),
     ("other-nccl", "no-cuda", "stub-on-path", "other-nvcc", "other-compiler", "no-patch",
      "cpu-of-the-builder", "other-metadata", "compiled-for-another-release",
      "no-name-for-a-stranger", "cache-of-one-user"),
