@@ -21,7 +21,7 @@ def _built(facts: Facts, *path: str) -> Any:
 
 
 def parts(stack: Stack, facts: Facts) -> Finding:
-    """JAX takes a plugin of another release without a word, and goes on without it."""
+    """JAX leaves a plugin of another release out, warns, and trains on the CPU."""
     version = dict(stack.communication)[NAME]
     major = stack.cuda_runtime.split(".")[0]
     found: Mapping[str, str | None] = _built(facts, "parts")
@@ -36,7 +36,7 @@ def parts(stack: Stack, facts: Facts) -> Finding:
 
 
 def libraries(stack: Stack, facts: Facts) -> Finding:
-    """By its own answers: JAX goes on without its plugin where a library is too old for it."""
+    """By its own answers: where a library is too old, JAX leaves its plugin out and trains on the CPU."""
     found: Mapping[str, Mapping[str, Any]] = _built(facts, "asks")
     problems = [f"JAX asks for {name}: {one['error']}" for name, one in found.items() if one["error"]]
     if problems:
