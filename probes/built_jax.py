@@ -20,10 +20,11 @@ import built
 
 PLUGIN = re.compile(r"jax_plugins\.xla_cuda(\d+)")
 ASKED = {
-    "CUDA runtime": "cuda_runtime", "cuDNN": "cudnn", "cuFFT": "cufft", "CUPTI": "cupti",
-    "cuBLAS": "cublas", "cuSPARSE": "cusparse",
+    "CUDA runtime": "cuda_runtime", "cuDNN": "cudnn", "cuFFT": "cufft", "cuBLAS": "cublas",
+    "cuSPARSE": "cusparse",
 }  # fmt: skip
-"""What JAX asks before it takes the plugin, and the head of its functions' names."""
+"""What JAX asks before it takes the plugin, and the head of its functions' names. It asks CUPTI as well:
+without a driver that ends the process (13.2.86), or answers that there is none (13.5.25)."""
 
 
 def plugins():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from stackwright.core.components.component import Advice
-from stackwright.core.components.table import ADVICE, versions
+from stackwright.core.components.table import ADVICE, COMPONENTS, versions
 from stackwright.core.config.change import changes
 from stackwright.core.config.setting import Question
 from stackwright.core.facts import distributions
@@ -140,6 +140,6 @@ def _rank(answer: RuleAnswer, chosen: frozenset[str]) -> tuple[bool, bool, int]:
 
 def _values(cell: Cell) -> Mapping[str, str]:
     """The row's versions by the names that the advice is about."""
-    named: dict[str, str | None] = {"python": cell.python, **versions(cell)}
+    named: dict[str, str | None] = {"python": cell.python, **versions(cell, COMPONENTS)}
     named |= {"gcc": gcc_of(cell), "cuda": cuda_of(cell), cell.mpi.flavour: cell.mpi.version}
     return {name: value for name, value in named.items() if value}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stackwright.core.components.component import Component, Document, Field, Kind
+from stackwright.core.components.component import Advice, Component, Document, Field, Kind
 from stackwright.core.components.jax import checks, facts, rules
 from stackwright.core.model.row import Cell, Stack, Tier
 from stackwright.core.rules.derived import nvcc_in_wheels
@@ -34,6 +34,21 @@ def _of_plugins(value: dict[str, dict[str, dict[str, str]]]) -> tuple[object, ..
     return (value["python"], value["glibc"], *(one.get(name, "") for one in plugins for name in names))
 
 
+ADVICE = (
+    Advice(
+        when=(("jax", ">=0"),),
+        then="set JAX_PLATFORMS=cpu where there is no driver: before JAX takes its plugin it asks CUPTI for "
+        "its release, and that of CUDA 13.2 ends the process",
+        fact=facts.WITHOUT_DRIVER,
+    ),
+    Advice(
+        when=(("jax", ">=0"), ("torch", ">=0")),
+        then="set XLA_PYTHON_CLIENT_PREALLOCATE=false where one process uses both: JAX takes three quarters "
+        "of the memory of each GPU when it first uses it",
+        fact=facts.SHARED_GPU,
+    ),
+)
+
 JAX = Component(
     name=checks.NAME,
     title="JAX",
@@ -60,6 +75,7 @@ JAX = Component(
     checks=checks.RULES,
     rules=rules.RULES,
     lock_rules=rules.LOCK_RULES,
+    advice=ADVICE,
     documents=(
         Document(
             title="JAX's plugins for CUDA", file="jax",

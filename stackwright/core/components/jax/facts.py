@@ -25,6 +25,11 @@ INDEX = read("the package index: jax-cuda12-plugin and jax-cuda13-plugin, their 
 CODE = read("the package index: the code for GPUs in _prng.so of each plugin", "2026-11-22")
 PARTS = documented("docs.jax.dev, installation: jax, jaxlib and the plugins are of one release", "2026-11-22")
 LOADS = read("jax_plugins/xla_cuda13/__init__.py of JAX 0.12.0.1: the libraries that it loads", "2026-11-22")
+WITHOUT_DRIVER = read(
+    "nvidia-cuda-cupti 13.2.86, asked by JAX 0.12.0.1 without a driver; 13.5.25 answers that there is none",
+    "2026-11-22",
+)
+SHARED_GPU = documented("docs.jax.dev, GPU memory allocation", "2026-11-22")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
