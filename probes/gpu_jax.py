@@ -13,6 +13,7 @@ devices = os.environ.get("CUDA_VISIBLE_DEVICES")
 import collective_jax  # noqa: E402 (it hides the devices from what comes after, and takes the CPU)
 
 os.environ["JAX_PLATFORMS"] = "cuda"
+del os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"]
 if devices is None:
     del os.environ["CUDA_VISIBLE_DEVICES"]
 else:

@@ -37,7 +37,8 @@ def _of_plugins(value: dict[str, dict[str, dict[str, str]]]) -> tuple[object, ..
 ADVICE = (
     Advice(
         when=(("jax", ">=0"),),
-        then="set JAX_PLATFORMS=cpu where there is no driver: before JAX takes its plugin it asks CUPTI for "
+        then="set JAX_PLATFORMS=cpu where there is no driver, and before JAX 0.10 also "
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1: before JAX takes its plugin it asks CUPTI for "
         "its release, and that of CUDA 13.2 ends the process",
         fact=facts.WITHOUT_DRIVER,
     ),
