@@ -181,7 +181,7 @@ def test_a_rendered_file_names_the_matrix_that_it_is_from(name: str, said: str) 
 
 
 BELOW, ON_TOP = ("runtime packages",), ("rest", "horovod", "row")
-PACKAGES = {"nvidia", "nccl", "torch", "tensorflow", "mxnet"}
+PACKAGES = {"nvidia", "nccl", "torch", "tensorflow", "mxnet", "jax"}
 
 
 @pytest.mark.parametrize("row", sorted(path.parent.name for path in ROOT.glob("tests/golden/*/Dockerfile")))

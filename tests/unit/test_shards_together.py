@@ -65,9 +65,9 @@ def test_rows_of_a_shard_that_was_lost_and_rows_that_left_the_matrix_are_told(
     document["include"] = [row for row in document["include"] if row["id"] != "cuda11-legacy"]
     project.matrix.write_text(yaml.safe_dump(document))
     shard(project, "cuda12-torch", "cuda12-mpich")
-    shard(project, "cuda13-torch", "cuda12-all", "nccl-override", "cuda12-llm")
+    shard(project, "cuda13-torch", "cuda12-all", "nccl-override", "cuda12-llm", "cuda13-jax")
     said = report(project, capsys)
-    assert "8 rows: 1 failed, 6 unchanged, 1 gone" in said
+    assert "9 rows: 1 failed, 7 unchanged, 1 gone" in said
     assert "cuda11-classic: no shard reported it" in said
     assert "No longer in the matrix\n  cuda11-legacy\n" in said
     assert report(project, capsys) == said, "asked again, it says the same"
