@@ -220,6 +220,27 @@ def test_of_a_large_wheel_only_what_is_asked_for_is_fetched(served: Index) -> No
         web.archive(wheel.url, wheel.size)
 
 
+def test_a_release_of_jax_has_the_plugins_that_the_index_has(served: Index, tmp_path: Path) -> None:
+    """A release before 0.7, one for CUDA 12 alone, and one for both: each as for its newest Python."""
+    needs = "Name: x\nRequires-Dist: nvidia-nccl-cu%s>=2.%s; extra == 'with-cuda'\n"
+    for version, cuda, python in (
+        ("0.6.2", "12", "312"), ("0.7.0", "12", "312"),
+        ("0.12.0", "12", "313"), ("0.12.0", "13", "313"), ("0.12.0", "13", "314"),
+    ):  # fmt: skip
+        name = f"jax_cuda{cuda}_plugin-{version}"
+        tag = f"cp{python}-cp{python}-manylinux_2_27_x86_64"
+        files = {f"{name}.dist-info/METADATA": needs % (cuda, python), f"jax_cuda{cuda}_plugin/_prng.so": ""}
+        served.add(f"{name}-{tag}.whl", files)
+    said = {one.key: one for one in frameworks.plugins(sources(served, tmp_path))}
+    assert {key: sorted(one.value["plugins"]) for key, one in said.items() if not one.why} == {
+        "0.7.0": ["12"], "0.12.0": ["12", "13"],
+    }, said  # fmt: skip
+    newest = said["0.12.0"].value
+    assert (newest["python"], newest["glibc"]) == ("3.13-3.14", "2.27")
+    assert newest["plugins"]["13"] == {"cuda": "", "cudnn": "", "nccl": ">=2.314", "code": ""}
+    assert newest["plugins"]["12"]["nccl"] == ">=2.313"
+
+
 def test_a_wheel_that_would_need_too_many_parts_is_refused(
     served: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:

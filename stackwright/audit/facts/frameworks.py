@@ -238,7 +238,8 @@ def _plugins(sources: Sources, version: Version, files: Mapping[str, tuple[Wheel
     pythons = index.pythons(every)
     described: Entry = {}
     for major, wheels in files.items():
-        wheel = [one for one in wheels if pythons[-1] in index.pythons([one])][-1]
+        newest = index.pythons(wheels)[-1]
+        wheel = [one for one in wheels if newest in index.pythons([one])][-1]
         described[major] = _of_plugin(sources, wheel)
     entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(every), "plugins": described}
     names = " and ".join(f"jax-cuda{major}-plugin" for major in files)
