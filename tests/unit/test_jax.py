@@ -16,11 +16,14 @@ from rows import ROOT, SERIES, SOURCES, cell, lock_with
 from stackwright.audit.facts import frameworks
 from stackwright.core.checks.judge import verify
 from stackwright.core.components.jax.rules import LOCK_RULES
+from stackwright.core.config import unsupported
+from stackwright.core.config.setting import question
 from stackwright.core.facts.gpu_code import Runs, code_of
 from stackwright.core.model.row import Cell, Package, Rejection, Stack
 from stackwright.core.render.dockerfile import render
 from stackwright.core.render.package_layers import groups
 from stackwright.core.resolve import lockfile
+from stackwright.core.resolve.explain import explain
 from stackwright.core.resolve.requirements import request, requirements
 from stackwright.core.resolve.resolve import check, resolve
 from stackwright.core.rules.table import clashes
@@ -125,6 +128,23 @@ def test_a_rule_refuses(values: dict[str, Any], rule: str, says: str) -> None:
 def test_a_row_with_pytorch_and_jax_is_accepted_as_is_an_nccl_that_leaves_parts_out() -> None:
     assert check(cell(**BESIDE)) is None
     assert check(cell(**BESIDE, nccl="2.31")) is None
+
+
+def advice(row: Cell) -> list[str]:
+    return [one.then for one in explain(row, question(row, ()), None).advice]
+
+
+def test_a_user_is_told_what_jax_needs_without_a_driver_and_next_to_pytorch() -> None:
+    said = advice(shipped())
+    assert [text for text in said if "JAX_PLATFORMS=cpu" in text]
+    assert [text for text in said if "XLA_PYTHON_CLIENT_PREALLOCATE=false" in text]
+    alone = advice(shipped(torch=None, horovod=None))
+    assert not [text for text in alone if "PREALLOCATE" in text]
+
+
+def test_jaxlib_is_no_field_and_the_message_names_the_one_that_is() -> None:
+    found = unsupported.name("jaxlib")
+    assert found and (found.why, found.instead) == ("JAX is the field jax", "write jax=0.12.0.1")
 
 
 def test_jax_before_the_oldest_that_was_tried_is_a_warning() -> None:
