@@ -183,7 +183,8 @@ def name_service(stack: Stack, facts: Facts) -> Finding:
 def nvcc(stack: Stack, facts: Facts) -> Finding:
     paths = take(facts, "files", "nvcc")
     if stack.flavour is Flavour.RUNTIME:
-        locked = any(NVCC.fullmatch(package.name) for package in stack.lock.packages)
+        known = stack.lock.packages  # none where the lock of an image's row is not here
+        locked = not known or any(NVCC.fullmatch(package.name) for package in known)
         foreign = [path for path in paths if not (locked and WHEEL.search(path))]
         seen = "it is of a wheel that the row's packages require" if len(foreign) < len(paths) else ""
         return finding((f"{path} is in a runtime image" for path in foreign), seen)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, numbers, take
+from stackwright.core.checks.check import Facts, Finding, NotAsked, Rule, finding, listed, numbers, take
 from stackwright.core.components.jax.facts import LAUNCHERS, WITHOUT_GPU
 from stackwright.core.model.row import Stack, Tier
 
@@ -52,6 +52,8 @@ def libraries(stack: Stack, facts: Facts) -> Finding:
 
 def compiler(stack: Stack, facts: Facts) -> Finding:
     """Its release is that of the wheel that the lock names; JAX also finds a compiler of the host."""
+    if not stack.lock.packages:
+        raise NotAsked("the lock of the row is not known, which names the wheel")
     found = _built(facts, "compiler")
     wheel = next((one.version for one in stack.lock.packages if NVCC.fullmatch(one.name)), "")
     problems = [f"JAX starts no ptxas: {found['error']}"] if found["error"] else []
