@@ -61,7 +61,7 @@ Container images for distributed GPU training: from one matrix, proven from insi
 
   ./build.py plan       which rows can be built, and why others cannot
   ./build.py run        build, convert and prove the default row
-  ./build.py explain    would the row work with another version? --set torch=2.8.0
+  ./build.py explain    would the row work with other versions? --set gcc=12
   ./build.py doctor     what this host has, and what it lacks
   ./build.py --help     all commands, options and exit codes
 """
