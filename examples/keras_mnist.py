@@ -24,15 +24,16 @@ def network():
 
 
 class Clocked(keras.callbacks.Callback):
-    def __init__(self, clock):
+    def __init__(self, clock, written):
         super().__init__()
-        self.clock = clock
+        self.clock, self.written = clock, written
 
     def on_epoch_begin(self, epoch, logs=None):
         self.clock.start()
 
     def on_epoch_end(self, epoch, logs=None):
         self.clock.stop()
+        self.written.epoch(epoch, self.clock, logs["loss"])
 
 
 def main():
@@ -60,7 +61,7 @@ def main():
     callbacks = [
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
-        Clocked(clock),
+        Clocked(clock, common.Logs(given, hvd)),
     ]
     model.fit(
         images, labels, batch_size=given.batch_size, epochs=given.epochs, callbacks=callbacks, verbose=0

@@ -35,12 +35,14 @@ def loader(count, seed, batch_size, shuffle):
 
 
 def train_epoch(model, trainer, batches, context):
+    """Return the loss of the last batch."""
     for images, labels in batches:
         with autograd.record():
             loss = loss_of(model(images.as_in_context(context)), labels.as_in_context(context))
         loss.backward()
         trainer.step(len(images))
     mx.nd.waitall()  # MXNet works behind our back; the clock must not run ahead of it
+    return loss.mean().asscalar()
 
 
 def accuracy(model, batches, context):
@@ -68,11 +70,12 @@ def main():
     rate = {"learning_rate": given.learning_rate * hvd.size()}
     trainer = hvd.DistributedTrainer(parameters, "adam", rate)
 
-    clock = common.EpochClock()
-    for _ in range(given.epochs):
+    clock, logs = common.EpochClock(), common.Logs(given, hvd)
+    for epoch in range(given.epochs):
         clock.start()
-        train_epoch(model, trainer, batches, context)
+        loss = train_epoch(model, trainer, batches, context)
         clock.stop()
+        logs.epoch(epoch, clock, loss)
     common.report(
         "mxnet",
         "cuda" if context.device_type == "gpu" else "cpu",

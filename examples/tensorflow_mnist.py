@@ -41,6 +41,7 @@ def train_step(model, optimizer, images, labels):
     tape = hvd.DistributedGradientTape(tape)
     gradients = tape.gradient(loss, tf_variables(model.trainable_variables))
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
 
 
 def accuracy(model, batches):
@@ -67,12 +68,13 @@ def main():
     optimizer.build(model.trainable_variables)
     hvd.broadcast_variables(tf_variables(model.variables), root_rank=0)
 
-    clock = common.EpochClock()
-    for _ in range(given.epochs):
+    clock, logs = common.EpochClock(), common.Logs(given, hvd)
+    for epoch in range(given.epochs):
         clock.start()
         for images, labels in batches:
-            train_step(model, optimizer, images, labels)
+            loss = train_step(model, optimizer, images, labels)
         clock.stop()
+        logs.epoch(epoch, clock, loss)
     common.report("tensorflow", "cuda" if gpus else "cpu", hvd, given, clock, accuracy(model, held_out))
 
 

@@ -62,12 +62,14 @@ def loader(ranks, count, seed, batch_size, shuffle):
 
 
 def train_epoch(model, optimizer, batches, device):
+    """Return the loss of the last batch."""
     model.train()
     for images, labels in batches:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
         loss.backward()
         optimizer.step()
+    return loss.item()
 
 
 def accuracy(model, batches, device):
@@ -97,11 +99,12 @@ def main():
     model = nn.parallel.DistributedDataParallel(network().to(device))
     optimizer = torch.optim.Adam(model.parameters(), lr=given.learning_rate * ranks.size())
 
-    clock = common.EpochClock()
-    for _ in range(given.epochs):
+    clock, logs = common.EpochClock(), common.Logs(given, ranks)
+    for epoch in range(given.epochs):
         clock.start()
-        train_epoch(model, optimizer, batches, device)
+        loss = train_epoch(model, optimizer, batches, device)
         clock.stop()
+        logs.epoch(epoch, clock, loss)
     common.report("torch", device, ranks, given, clock, accuracy(model.module, held_out, device))
     dist.destroy_process_group()
 

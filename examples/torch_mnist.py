@@ -29,12 +29,14 @@ def loader(count, seed, batch_size, shuffle):
 
 
 def train_epoch(model, optimizer, batches, device):
+    """Return the loss of the last batch."""
     model.train()
     for images, labels in batches:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
         loss.backward()
         optimizer.step()
+    return loss.item()
 
 
 def accuracy(model, batches, device):
@@ -62,11 +64,12 @@ def main():
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
-    clock = common.EpochClock()
-    for _ in range(given.epochs):
+    clock, logs = common.EpochClock(), common.Logs(given, hvd)
+    for epoch in range(given.epochs):
         clock.start()
-        train_epoch(model, optimizer, batches, device)
+        loss = train_epoch(model, optimizer, batches, device)
         clock.stop()
+        logs.epoch(epoch, clock, loss)
     common.report("torch", device, hvd, given, clock, accuracy(model, held_out, device))
 
 

@@ -3,8 +3,8 @@
 Runs inside the image with the image's own Python and imports nothing of Stackwright. A probe that
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
-  files, system, stranger, link=MODULE,…, compile (=own-caches), fabric, additions=NAME,…, compiled=NAME,…,
-  built=EXTENSION, attack, together=MODULE,…,
+  files, system, stranger, tool=NAME, link=MODULE,…, compile (=own-caches), fabric,
+  additions=NAME,…, compiled=NAME,…, built=EXTENSION, attack, together=MODULE,…,
   collective=EXTENSION/LAUNCHER (mpi, gloo, torchrun or srun),
   gpu=EXTENSION/N
 Where there is a program NAME_EXTENSION.py, that is the probe NAME of the extension.
@@ -27,6 +27,7 @@ LIMIT = {
     "files": 300,
     "system": 120,
     "stranger": 120,
+    "tool": 300,
     "link": 600,
     "additions": 900,
     "compile": 300,

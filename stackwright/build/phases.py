@@ -249,7 +249,7 @@ def probe_file(
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None,
         read_only: bool = False,
     ) -> Completed:  # fmt: skip
-        return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout, gpu=gpu)
+        return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout, gpu=gpu, user=user)
 
     subject = Subject(world=World.SIF, execute=execute, labels=labels, scripts=scripts, outside=outside)
     probed = probe_image(

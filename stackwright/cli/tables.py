@@ -107,6 +107,7 @@ def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
         ("apt", [f"{one.name} {one.version}" for one in stack.apt]),
         ("env", [str(one) for one in stack.env]),
         ("files", [f"{one.place} ({len(one.files)} from {one.source})" for one in stack.files]),
+        ("tools", [f"{one.name} {one.version} on port {one.port}" for one in stack.tools]),
         ("ports", list(stack.ports)),
         ("wheels", [path for path, _ in (stack.wheels.files if stack.wheels else ())]),
         ("user", [stack.user] if stack.user else []),

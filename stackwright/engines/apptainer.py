@@ -109,10 +109,11 @@ class Apptainer:
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
         gpu: GpuAccess | None = None,
-        workdir: str | None = None,
+        user: str | None = None,
     ) -> Completed:
         """Run a program in the SIF, sealed off from the host (``--containall``) but for ``binds``.
 
+        ``user``: runs it instead of root, where the caller is root.
         --no-privs: a host may deny root a capability, and apptainer then refuses to hand the others on.
         --no-eval: the values of ``env`` arrive as they are. --workdir: /tmp would else be 64 MiB of memory.
         """
@@ -121,7 +122,8 @@ class Apptainer:
             words: tuple[str | Path, ...] = (
                 "exec",
                 *sealed,
-                *_exec_options(binds, workdir, gpu),
+                *_exec_options(binds, gpu),
+                *(_security(user, Path(scratch)) if user not in (None, "0") and os.geteuid() == 0 else ()),
                 sif.resolve(),
                 *argv,
             )
@@ -182,13 +184,20 @@ def squashfs_arguments(compression: Compression) -> tuple[str, str]:
     return ("--mksquashfs-args", " ".join(compression.options))
 
 
-def _exec_options(binds: tuple[Mount, ...], workdir: str | None, gpu: GpuAccess | None) -> Iterator[str]:
+def _exec_options(binds: tuple[Mount, ...], gpu: GpuAccess | None) -> Iterator[str]:
     if gpu:
         yield "--nv"
-    if workdir:
-        yield from ("--pwd", workdir)
     for bind in binds:
         yield from ("--bind", f"{bind.source}:{bind.target}:{'ro' if bind.read_only else 'rw'}")
+
+
+def _security(user: str, scratch: Path) -> Iterator[str]:
+    """Yield what makes root another user, who then writes to the folder for temporary files."""
+    for path in (scratch, *(scratch / name for name in ("tmp", "var_tmp"))):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o777)
+    uid, _, gid = user.partition(":")
+    yield from ("--security", f"uid:{uid}", "--security", f"gid:{gid or uid}")
 
 
 def find(

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from stackwright.core import credentials
 from stackwright.core.checks.judge import verify
-from stackwright.core.checks.probes import WHO, sealed_words, words
+from stackwright.core.checks.probes import WHO, sealed_words, tool_words, words
 from stackwright.core.checks.stranger import STRANGER
 from stackwright.core.model.row import Check, Stack, Tier, Verdict, World
 from stackwright.core.render import configuration
@@ -121,10 +121,12 @@ class Asked:
 
 
 def _asked(stack: Stack, world: str, gpus: int, not_run: Mapping[Tier, str]) -> Asked:
-    """In a SIF the user is Apptainer's, and the root is read-only, in all that is asked."""
+    """In a SIF the user is Apptainer's, and the root is read-only, in all that is asked. Tools need another
+    user where that is root."""
     asked = words(stack, gpus, not_run)
     if world != World.DOCKER:
-        return Asked(words=asked if Tier.STATIC in not_run else (*asked, WHO))
+        who = () if Tier.STATIC in not_run else (WHO,)
+        return Asked(words=(*asked, *who), sealed=tool_words(stack, not_run))
     return Asked(words=asked, sealed=sealed_words(stack, not_run))
 
 
@@ -205,7 +207,7 @@ def gather(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.glob("*.json")):
         kind, _, rest = path.stem.partition("-")
         document = _read(path)
-        if kind in ("built", "gpu"):
+        if kind in ("built", "gpu", "tool"):
             facts.setdefault(kind, {})[rest.split("-")[0]] = document
         elif kind == "collective":
             facts.setdefault(kind, {})[rest.replace("-", "/")] = document

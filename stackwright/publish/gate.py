@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from stackwright.core.checks import origin
 from stackwright.core.checks.observed import dig
-from stackwright.core.components.table import MODULES
+from stackwright.core.components.table import MODULES, TOOLS
 from stackwright.core.model.labels import STACK
 from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import IMAGE_WORLDS, Outcome, Tier, World
@@ -84,7 +84,8 @@ def _not_passed(record: Record, world: str, required: tuple[Tier, ...]) -> Itera
 
 def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
     today = dict(record.declared)
-    for name in (one.name for one in MODULES):
+    tools = (f"tools.{tool.name}.version" for tool in TOOLS)
+    for name in (*(one.name for one in MODULES), *tools):
         if before.row.get(name) and not today.get(name):
             yield f"{name} {before.row[name]}"
     gone = set(before.row.get("gpu_arch", "").split()) - set(today.get("gpu_arch", "").split())

@@ -77,6 +77,8 @@ def test_nothing_is_loaded_from_elsewhere(path: Path) -> None:
         "jax",
         "numpy",
         "os",
+        "sys",
+        "tensorboard",
         "argparse",
         "json",
         "time",

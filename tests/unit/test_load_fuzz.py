@@ -277,6 +277,7 @@ def test_the_places_are_right_but_for_the_value() -> None:
         "entrypoint": ["/opt/ours/start"],
         "flavour": "devel", "test_on_gpu": True, "torch_distributed": True, "mpi4py": "4.1.2",
         "deepspeed": "0.19.8", "user": "20001", "jax": "0.12.0.1",
+        "tensorboard": "2.21.0", "jupyterlab": "4.6.6",
         "wheels": None, "id": "two", "pip": ["einops"], "compile": ["x"], "mpi.flavour": "mpich",
         "mpi.version": "4.2", "gpu_arch.0": "9.0", "select.0": "o*", "exclude.torch": "2.6.0",
         "top.defaults": {}, "top.axes": {"torch": ["2.6.0"]}, "top.include": [{"id": "x", **BASE}],

@@ -78,6 +78,7 @@ class Container:
         left = dict(facts["sealed"]) if read_only else {"stranger": facts["stranger"]}
         for run, document in left.pop("collective", {}).items():
             left[f"collective-{run.replace('/', '-')}"] = document
+        left |= {f"tool-{name}": document for name, document in left.pop("tool", {}).items()}
         for name, document in left.items() if self.writes else ():
             (folder / f"{name}.json").write_text(json.dumps(document))
         return Completed(argv=tuple(argv), returncode=self.code, stdout="", stderr="")
@@ -196,9 +197,14 @@ def test_a_stranger_is_asked_with_a_root_that_can_be_written_and_with_one_that_c
     assert first[0][0] == second[0][0] == "/usr/local/bin/with-home", "as the entry point starts a command"
     assert (first[0][5:], first[1]) == (["stranger"], False)
     assert (second[0][5:], second[1]) == (list(sealed_words(ROW, {})), True)
-    assert sealed_words(ROW, {}) == ("stranger", "compile=own-caches", "collective=torch/mpi")
-    assert sealed_words(ROW, {Tier.COLLECTIVE: "no"}) == ("stranger", "compile=own-caches")
-    assert sealed_words(replace(ROW, frameworks=(), communication=()), {}) == ("stranger",)
+    assert sealed_words(ROW, {}) == (
+        "stranger",
+        "compile=own-caches",
+        "tool=jupyterlab",
+        "collective=torch/mpi",
+    )
+    assert sealed_words(ROW, {Tier.COLLECTIVE: "no"}) == ("stranger", "compile=own-caches", "tool=jupyterlab")
+    assert sealed_words(replace(ROW, frameworks=(), communication=(), tools=()), {}) == ("stranger",)
 
 
 def test_every_extension_is_asked_on_its_own() -> None:

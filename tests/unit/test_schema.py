@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from stackwright.core.components.table import COMPONENTS, FIELDS
+from stackwright.core.components.table import COMPONENTS, FIELDS, served
 from stackwright.core.config import schema
 from stackwright.core.config.expand import expand
 from stackwright.core.config.load import Beside, interpret
@@ -155,7 +155,7 @@ def fenced(kind: str) -> list[str]:
 
 
 def test_examples_of_the_documentation_are_right() -> None:
-    first, second, third, compiling, fourth, layers, alone = (
+    first, second, third, compiling, fourth, tools, layers, alone = (
         expand(interpret(text, "docs/matrix.md", beside=BESIDE)) for text in fenced("yaml")
     )
     assert [len(cell.pip) for cell in third] == [2, 3, 0]
@@ -165,6 +165,9 @@ def test_examples_of_the_documentation_are_right() -> None:
         ("0.28.1", "true"), (None, "true"),
     ]  # fmt: skip
     assert [(cell.value("horovod"), cell.value("jax")) for cell in alone] == [(None, "0.12.0.1")]
+    assert [(served(cell), cell.value("jupyterlab")) for cell in tools] == [
+        ({"tensorboard": 6006, "jupyterlab": 9000}, "4.6.6")
+    ]
     text = (ROOT / "docs/matrix.md").read_text()
     (said,) = re.findall(r"^These are four rows: (.*)\.$", text, re.M)
     assert re.findall("`([^`]+)`", said) == [cell.id for cell in first]

@@ -246,6 +246,8 @@ def planted(tmp_path: Path) -> tuple[Any, Path]:
             (folder / f"built-{name}.json").write_text(json.dumps(document))
         for run, document in own["collective"].items():
             (folder / f"collective-{run.replace('/', '-')}.json").write_text(json.dumps(document))
+        for name, document in own.get("tool", {}).items():
+            (folder / f"tool-{name}.json").write_text(json.dumps(document))
         return Completed(argv=tuple(argv), returncode=0, stdout="", stderr="")
 
     subject = Subject(

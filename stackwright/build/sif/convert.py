@@ -199,9 +199,13 @@ def execute(
     mounts: Sequence[Mount],
     timeout: float,
     gpu: GpuAccess | None = None,
+    user: str | None = None,
 ) -> Completed:
-    """Run a program in the SIF for a probe, as the user who runs Stackwright: so it is on a cluster."""
-    return apptainer.exec(sif, tuple(argv), binds=tuple(mounts), timeout=timeout, gpu=gpu)
+    """Run a program in the SIF for a probe, as the user who runs Stackwright: so it is on a cluster.
+
+    ``user`` is who runs it where that is root.
+    """
+    return apptainer.exec(sif, tuple(argv), binds=tuple(mounts), timeout=timeout, gpu=gpu, user=user)
 
 
 def witness(apptainer: Apptainer, sif: Path) -> Witness:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -11,6 +11,7 @@ from stackwright.cli.app import App, Words, allow_option, example, json_option, 
 from stackwright.core.components.table import LAUNCHERS, of, started_by
 from stackwright.core.errors import UsageError
 from stackwright.core.launch import launchers as launch
+from stackwright.core.launch import tools
 from stackwright.core.model.row import Stack
 
 BY_SSH = ", ".join(name for name, one in launch.LAUNCHERS.items() if "hosts" in one.reads)
@@ -37,6 +38,18 @@ def _refuse_foreign(launcher: str, stack: Stack) -> None:
         )
 
 
+def _chosen(names: Sequence[str], tool: str | None) -> str:
+    """Return the launcher that was asked for: of training, or of a tool."""
+    if tool is None and names == ["apptainer"]:
+        raise UsageError(
+            "--apptainer is about --tool", hint="ranks of one host: --docker; of several: --slurm"
+        )
+    if tool is not None and not set(names) <= set(tools.LAUNCHERS):
+        known = " or ".join(f"--{name}" for name in tools.LAUNCHERS)
+        raise UsageError(f"--{names[0]} starts ranks, and {tool} is no training", hint=f"add {known}")
+    return launch.chosen(names)
+
+
 @click.command(
     "launch",
     epilog=example(
@@ -44,11 +57,15 @@ def _refuse_foreign(launcher: str, stack: Stack) -> None:
         "./build.py launch cuda12-torch --mpirun --hosts a:4,b:4 --fabric infiniband -- python train.py -v",
         "./build.py launch cuda12-torch --slurm --nodes 2 --per-node 4",
         "./build.py launch cuda12-torch --kubernetes --nodes 2 --per-node 4 --format json",
+        "./build.py launch ROW --slurm --tool NAME -- runs/today",
     ),
 )
 @click.argument("row")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND…]")
 @launchers
+@click.option("--apptainer", is_flag=True, help="the line of apptainer exec, with --tool")
+@click.option("--tool", type=click.Choice(tools.NAMES), help="serve a tool of the row; COMMAND is its folder")
+@click.option("--port", type=click.IntRange(1024, 65535), help="with --tool: another port than the row's")
 @click.option("--hosts", metavar="HOST:RANKS,…", help=f"{BY_SSH}: the nodes, and the ranks on each")
 @click.option("--nodes", type=click.IntRange(1, launch.MOST_RANKS), default=1, help="how many nodes")
 @click.option("--per-node", type=click.IntRange(1, 64), default=1, help="how many ranks on each: one per GPU")
@@ -69,27 +86,33 @@ def _refuse_foreign(launcher: str, stack: Stack) -> None:
 def launch_command(
     context: click.Context, app: App, /, row: str, command: Words, form: str, **options: Any
 ) -> None:
-    """Print what starts training over several ranks, each setting explained in a comment.
+    """Print what starts training over several ranks, or a tool; each setting is explained in a comment.
 
     All that is printed can be pasted into a shell, handed to sbatch or applied by kubectl. COMMAND is what
     each rank runs [default: python train.py]. Needs no engine and no network.
     """
     from stackwright.core.render.dockerfile import reference
 
-    launcher = launch.chosen([name for name in launch.LAUNCHERS if options.pop(name)])
+    tool = options.pop("tool")
+    launcher = _chosen([name for name in (*launch.LAUNCHERS, "apptainer") if options.pop(name)], tool)
     given = {name.replace("_", "-") for name in options if _was_given(context, name)}
-    launch.suits(launcher, launch.LAUNCHERS[launcher].reads, given)
-    site = launch.site(hosts_text=options.pop("hosts"), **options)
+    launch.suits(launcher, tools.READS if tool else launch.LAUNCHERS[launcher].reads, given)
+    port = options.pop("port")
+    site = None if tool else launch.site(hosts_text=options.pop("hosts"), **options)
     planned = app.plan((row,), ())
     app.tell(planned)
     refuse(planned)
     if len(planned.rows) > 1:
         raise UsageError(f"{row!r} means {len(planned.rows)} rows", hint="name one of them")
-    found = planned.rows[0]
-    _refuse_foreign(launcher, found.stack)
-    target = launch.Target.of(found.stack, reference(found.recipe))
-    made = launch.LAUNCHERS[launcher].make(target, site, command or launch.TRAIN)
+    stack = planned.rows[0].stack
+    target = launch.Target.of(stack, reference(planned.rows[0].recipe))
+    made: launch.Launch
+    if site is None:
+        made = tools.LAUNCHERS[launcher](target, tools.served(stack, tool, port, command))
+    else:
+        _refuse_foreign(launcher, stack)
+        made = launch.LAUNCHERS[launcher].make(target, site, command or launch.TRAIN)
     if form == "json":
-        print_json(launch.document(found.stack.id, launcher, made))
+        print_json(launch.document(stack.id, launcher, made))
     else:
         click.echo(launch.script(made))

@@ -21,6 +21,7 @@ from stackwright.core.checks.tables import (
     link,
     settings,
     static,
+    tools,
 )
 from stackwright.core.compiled import checks as compiled
 from stackwright.core.components.shared import loaded, together
@@ -39,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     *fabric.RULES,
     *additions.RULES,
     *compiled.RULES,
+    *tools.RULES,
     *(replace(check, applies=has(layer)) for layer in COMMUNICATION for check in layer.checks),
     *loaded.RULES,
     *collective.RULES,

@@ -8,7 +8,7 @@ from typing import Any
 
 from stackwright.core.checks.check import numbers
 from stackwright.core.checks.tables.declared import normal
-from stackwright.core.components.table import built, of
+from stackwright.core.components.table import BY_NAME, built, of
 from stackwright.core.model.added.distributions import Compiled
 from stackwright.core.model.labels import ALLOWED, PROVIDER
 from stackwright.core.model.row import Stack
@@ -34,6 +34,8 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
         yield one.name, text(versions.get(one.package))
     for added in stack.pip:
         yield f"pip.{added.name}", text(versions.get(added.name))
+    for tool in stack.tools:
+        yield f"tools.{tool.name}.version", text(versions.get(BY_NAME[tool.name].package))
     for compiled in stack.compiled:
         yield f"compile.{compiled.name}.version", text(versions.get(compiled.name))
         yield from _of_source(compiled, dig(facts, "compiled", compiled.name, "note"))
@@ -70,11 +72,11 @@ def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     words = dig(config, "Entrypoint") if stack.entrypoint else None
     yield "entrypoint", text(words[len(ENTRYPOINT) :]) if isinstance(words, list) else None
     yield "user", text(dig(config, "User")) if stack.user else None
-    ports = dig(config, "ExposedPorts") if stack.ports else None
-    yield (
-        "ports",
-        " ".join(one for one in stack.ports if one in ports) if isinstance(ports, Mapping) else None,
-    )
+    ports = dig(config, "ExposedPorts")
+    ports = ports if isinstance(ports, Mapping) else {}
+    yield "ports", " ".join(one for one in stack.ports if one in ports) or None
+    for tool in stack.tools:
+        yield f"tools.{tool.name}.port", str(tool.port) if tool.exposed in ports else None
 
 
 def dig(facts: Any, *path: str) -> Any:

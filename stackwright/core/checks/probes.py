@@ -19,7 +19,7 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     compiled = (f"compiled={','.join(one.name for one in stack.compiled)}",) if stack.compiled else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
-        Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling, *_additions(stack)),
+        Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling, *additions_words(stack)),
         Tier.BUILT: compiled,
         Tier.COLLECTIVE: (f"together={','.join(joined(stack))}",) if joined(stack) else (),
     }
@@ -33,16 +33,22 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
 
 
 def sealed_words(stack: Stack, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
-    """Return what is asked for once more as an unknown user, with a root that is read-only."""
+    """Return what is asked for as an unknown user, with a root that is read-only: part of it once more."""
+    compiling = ("compile=own-caches",) if stranger.compiles_at_run_time(stack) else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: (WHO,),
-        Tier.LINK: ("compile=own-caches",) if stranger.compiles_at_run_time(stack) else (),
+        Tier.LINK: (*compiling, *tool_words(stack, not_run)),
         Tier.COLLECTIVE: tuple(f"collective={run}" for run in stranger.first_run(stack)),
     }
     return tuple(word for tier, words in tiers.items() if tier not in not_run for word in words)
 
 
-def _additions(stack: Stack) -> tuple[str, ...]:
+def tool_words(stack: Stack, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
+    """Return what is asked for by a user who is not root, in a SIF as well: no tool is served as root."""
+    return () if Tier.LINK in not_run else tuple(f"tool={tool.name}" for tool in stack.tools)
+
+
+def additions_words(stack: Stack) -> tuple[str, ...]:
     """Return what the row adds by name, with modules where it names them, and what came along."""
     if not stack.added:
         return ()

@@ -28,7 +28,7 @@ Launcher = Callable[[Target, Site, tuple[str, ...]], Line]
 
 class Kind(StrEnum):
     """FRAMEWORK: trains on a GPU. COMMUNICATION: moves gradients between ranks. EXTENSION: sits on a
-    framework. TOOL: anything else that a person imports."""
+    framework. TOOL: a server for a browser."""
 
     FRAMEWORK = "framework"
     COMMUNICATION = "communication"
@@ -158,6 +158,19 @@ class Build:
     templates: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """How a tool is served: ``port`` where a row names no other, ``title`` of its page.
+
+    ``folder`` is what it shows where a person names none, ``uses_gpu`` whether what it starts computes.
+    """
+
+    port: int
+    title: str
+    folder: str
+    uses_gpu: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Component:
     """``name`` is the field of a row and the Python module, ``title`` how people write it.
@@ -177,7 +190,8 @@ class Component:
     the module by which a layer takes part in the probe of all layers in one process, ``examples`` what of
     examples/ trains with it. ``trains``: its runs train a model as well.
     ``loads_cuda``: its probe ``built`` says which CUDA, cuDNN and NCCL it loads.
-    ``compiled`` is what of a row with the component is compiled from source as its field ``compile`` is.
+    ``compiled`` is what of a row with the component is compiled from source as its field ``compile`` is, and
+    ``added`` what is resolved and installed as its field ``pip`` is. ``server``: it is one, for a browser.
     ``build`` is how it is built for an image otherwise; ``patched``: patches/NAME changes its source.
     ``launchers`` are programs of it that start ranks by SSH, by their names.
     ``tested`` says with which libraries its wheels were tested.
@@ -215,6 +229,8 @@ class Component:
     examples: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     checks: tuple[Check, ...] = ()
     compiled: Callable[[Cell], tuple[Addition, ...]] = lambda cell: ()
+    added: Callable[[Cell], tuple[Addition, ...]] = lambda cell: ()
+    server: Server | None = None
     build: Build | None = None
     patched: bool = False
     launchers: tuple[tuple[str, Launcher], ...] = ()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from stackwright.core.compiled.build import SCRIPT
-from stackwright.core.components import keras, mxnet, tensorflow, torch
+from stackwright.core.components import jupyterlab, keras, mxnet, tensorboard, tensorflow, torch
 from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
 from stackwright.core.components.deepspeed import component as deepspeed
 from stackwright.core.components.horovod import component as horovod
 from stackwright.core.components.jax import component as jax
-from stackwright.core.components.more import added
+from stackwright.core.components.more import added as of_a_program
 from stackwright.core.components.mpi4py import component as mpi4py
 from stackwright.core.components.torch_distributed import component as torch_distributed
+from stackwright.core.config.own import named_ports
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.row import Cell, Lock, Stack, Tier
@@ -28,7 +29,9 @@ COMPONENTS: tuple[Component, ...] = (
     mpi4py.MPI4PY,
     deepspeed.DEEPSPEED,
     jax.JAX,
-    *added(),
+    tensorboard.TENSORBOARD,
+    jupyterlab.JUPYTERLAB,
+    *of_a_program(),
 )
 """In the order in which they are shown."""
 
@@ -52,7 +55,8 @@ def of_kind(*kinds: Kind) -> tuple[Component, ...]:
 
 FRAMEWORKS = of_kind(Kind.FRAMEWORK)
 COMMUNICATION = of_kind(Kind.COMMUNICATION)
-MODULES = tuple(component for component in COMPONENTS if component.kind is not Kind.COMMUNICATION)
+TOOLS = of_kind(Kind.TOOL)
+MODULES = tuple(one for one in COMPONENTS if one.kind not in (Kind.COMMUNICATION, Kind.TOOL))
 """What a row trains with."""
 
 
@@ -142,6 +146,25 @@ def compiled(cell: Cell) -> tuple[Addition, ...]:
     return (*(one for component in present for one in component.compiled(cell)), *cell.compile)
 
 
+def by_pip(cell: Cell) -> tuple[Addition, ...]:
+    """Return what is resolved together with a row's frameworks: of its tools, and what it names itself."""
+    return (*(one for tool in TOOLS if cell.value(tool.name) for one in tool.added(cell)), *cell.pip)
+
+
+def asking(cell: Cell) -> dict[str, tuple[Addition, ...]]:
+    """Return each field by which a row adds distributions, with what it asks for."""
+    tools = {tool.name: tool.added(cell) for tool in TOOLS if cell.value(tool.name)}
+    every = {**tools, "pip": cell.pip, "compile": compiled(cell)}
+    return {field: asked for field, asked in every.items() if asked}
+
+
+def served(cell: Cell) -> dict[str, int]:
+    """Return the port of each tool of a row: the one that the row names, or the tool's own."""
+    named = named_ports(cell.ports)
+    present = (tool for tool in TOOLS if cell.value(tool.name))
+    return {tool.name: named.get(tool.name, tool.server.port) for tool in present if tool.server}
+
+
 def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
     """The communication layers of a row with their versions; of a part of a package, that of the package."""
     return tuple(
@@ -153,7 +176,7 @@ def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
 FIELDS = (
     "provider", "os", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
-    *(module.name for module in MODULES), "gpu_arch", "flavour", "test_on_gpu", "pip",
+    *(one.name for one in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
     "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip
 """Of a row, in the order of the notation."""

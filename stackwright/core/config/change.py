@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 
-from stackwright.core.components.table import COMMUNICATION, MODULES
+from stackwright.core.components.table import COMMUNICATION, MODULES, TOOLS
 from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.added.image import Variable
 from stackwright.core.model.row import Cell, Mpi
 
 FIELDS = (
     "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
-    *(one.name for one in (*COMMUNICATION, *MODULES)), "gpu_arch", "flavour", "test_on_gpu", "pip",
+    *(one.name for one in (*COMMUNICATION, *MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
     "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from stackwright.core.components.component import Component
-from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES
+from stackwright.core.components.table import COMMUNICATION, FIELDS, MODULES, TOOLS
 from stackwright.core.config import additions
 from stackwright.core.config.messages import near
 from stackwright.core.config.yaml_tree import wrong
@@ -164,6 +164,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),
     "flavour": _prefixed(""),
     "test_on_gpu": lambda asked: "gputest" if asked else "nogputest",
+    **{tool.name: _prefixed(tool.field.prefix) for tool in TOOLS},
     **{name: _digest(name) for name in OWN},
     "user": lambda user: f"user{(user or 'none').replace(':', '_')}",
     "wheels": lambda folder: f"wheels{folder.sha256[:8] if folder else 'none'}",

@@ -26,7 +26,10 @@ VALUE = rf"{CHARACTER}([A-Za-z0-9%+,./:=@_ -]{{0,498}}{CHARACTER})?"
 END = "[A-Za-z0-9%+,./:@_-]"
 SETTING = rf"{END}([A-Za-z0-9%+,./:=@_ -]{{0,498}}{END})?"
 """Of a build: a script reads it behind the name and =, and would lose another one at the end."""
-PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])(/(tcp|udp))?"
+NUMBER = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+OWN_PORT = rf"{NUMBER}(/(tcp|udp))?"
+PORT = rf"{OWN_PORT}|[a-z][a-z0-9_]{{0,29}}={NUMBER}"
+"""Of a program in the image, or of one of the row's tools, by its name."""
 WORD = "[A-Za-z0-9%+./:=@_-]{1,200}"
 USER = "(?!65534(:|$))[1-9][0-9]{3,8}(:[1-9][0-9]{0,8})?"
 """Number of a user, and of a group: names mean something else on each cluster. Below 1000, and 65534, are the
@@ -47,8 +50,19 @@ SPLIT_IT = "mount what is data, and copy in what is code"
 
 
 def ports(written: Iterable[str]) -> tuple[str, ...]:
-    """Return each port with its protocol, once."""
-    return tuple(dict.fromkeys(one if "/" in one else f"{one}/tcp" for one in written))
+    """Return each port with its protocol, once; that of a tool is its name and a number."""
+    return tuple(dict.fromkeys(one if "/" in one or "=" in one else f"{one}/tcp" for one in written))
+
+
+def unnamed(listed: Iterable[str]) -> tuple[str, ...]:
+    """Return the ports that are of no tool."""
+    return tuple(one for one in listed if "=" not in one)
+
+
+def named_ports(listed: Iterable[str]) -> dict[str, int]:
+    """Return the ports of tools by their names."""
+    pairs = (one.split("=") for one in listed if "=" in one)
+    return {name: int(port) for name, port in pairs}
 
 
 def user(written: str | None) -> str | None:

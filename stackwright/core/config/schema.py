@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from stackwright.core.components.component import Component
-from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES
+from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES, TOOLS
 from stackwright.core.config import additions, own
 from stackwright.core.config.notation.text import Notation
 
@@ -49,7 +49,7 @@ NOTATIONS = {
     "gcc": Notation(DOTTED, "13"),
     **{
         one.name: Notation(PEP440 if one.field.pep440 else DOTTED, one.field.example, pep440=one.field.pep440)
-        for one in (*COMMUNICATION, *MODULES)
+        for one in (*COMMUNICATION, *MODULES, *TOOLS)
         if one.field.versioned
     },
     "version": Notation(DOTTED, "5.0"),
@@ -265,7 +265,7 @@ OF_ROWS_IMAGE: dict[str, Any] = {
     "apt": _listed(Annotated[str, OF_IMAGE["apt"]], "Packages of the distribution, in a layer of their own."),
     "env": _variables("env", "Variables that the image sets."),
     "files": _listed(CopiedFolder, "Folders next to the matrix that are copied in."),
-    "ports": _listed(Annotated[str, OF_IMAGE["ports"]], "Ports that a program in it listens on."),
+    "ports": _listed(Annotated[str, OF_IMAGE["ports"]], "Ports of its programs; of a tool TOOL=PORT."),
     "entrypoint": _listed(
         Annotated[str, OF_IMAGE["entrypoint"]], "A program and its words, which start each command."
     ),
@@ -295,7 +295,7 @@ OF_ROW: dict[str, Any] = {
     "cudnn": Cudnn | None,
     "nccl": Nccl | None,
     "gcc": Gcc | None,
-    **{module.name: _component(module) | None for module in MODULES},
+    **{one.name: _component(one) | None for one in (*MODULES, *TOOLS)},
     "gpu_arch": GpuArch,
     "flavour": Flavour,
     "test_on_gpu": TestOnGpu,

@@ -82,5 +82,6 @@ def contents_text(stack: Stack, between: str = ", ") -> str:
 
 def licenses(stack: Stack) -> str:
     """Return the SPDX expression of the components and NVIDIA's libraries."""
-    every = of((*stack.communication, *stack.frameworks))
+    tools = tuple((tool.name, tool.version) for tool in stack.tools)
+    every = of((*stack.communication, *stack.frameworks, *tools))
     return " AND ".join(sorted({NVIDIA_LICENSE, *(one.license for one in every)}))

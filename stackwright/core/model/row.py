@@ -13,6 +13,7 @@ from typing import Any
 
 from stackwright.core.model.added.distributions import Added, Addition, Compiled
 from stackwright.core.model.added.image import Folder, Variable
+from stackwright.core.model.added.tools import Tool
 
 
 class Tier(StrEnum):
@@ -240,7 +241,7 @@ class Stack:
     ``frameworks`` maps a module to its version, ``communication`` a layer that moves gradients between ranks,
     in the order of the table of components. ``allowed`` are the rules that would refuse the row and were
     allowed. ``pip`` are the distributions that the row adds by name, ``compiled`` those that are compiled for
-    it from source, ``apt`` the distribution's packages.
+    it from source, ``apt`` the distribution's packages. ``ports`` are those of its own programs.
     """
 
     id: str
@@ -273,6 +274,12 @@ class Stack:
     user: str | None = None
     compiled: tuple[Compiled, ...] = ()
     build_env: tuple[Variable, ...] = ()
+    tools: tuple[Tool, ...] = ()
+
+    @property
+    def exposed(self) -> tuple[str, ...]:
+        """Return every port that the image names: the row's, and those of its tools."""
+        return tuple(dict.fromkeys((*self.ports, *(tool.exposed for tool in self.tools))))
 
     @property
     def added(self) -> tuple[Added, ...]:

@@ -106,7 +106,7 @@ def runscript(stack: Stack) -> tuple[str, ...]:
 
 def settings(stack: Stack) -> dict[str, Any]:
     """Return what Docker's description of the image has under Config, but for the labels."""
-    ports: dict[str, dict[str, Any]] = {one: {} for one in stack.ports}
+    ports: dict[str, dict[str, Any]] = {one: {} for one in stack.exposed}
     return {
         "Env": [f"{name}={value}" for name, value in environment(stack).items()],
         "Entrypoint": list(entrypoint(stack)),

@@ -78,6 +78,7 @@ def _own(stack: Stack) -> dict[str, Any]:
         "files": {one.place: one.sha256 for one in stack.files},
         "ports": list(stack.ports),
         "user": stack.user,
+        "tools": {one.name: {"version": one.version, "port": str(one.port)} for one in stack.tools},
         "entrypoint": list(stack.entrypoint),
         "wheels": dict(stack.wheels.hashed()) if stack.wheels else {},
         "import": {one.name: list(one.modules) for one in stack.added if _names_modules(one, stack)},

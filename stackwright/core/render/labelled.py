@@ -10,11 +10,12 @@ from typing import Any
 
 from stackwright.core.compiled import rules as of_sources
 from stackwright.core.compiled.needs import build_needs
-from stackwright.core.components.table import COMMUNICATION, MODULES, compiled, of
+from stackwright.core.components.table import COMMUNICATION, MODULES, TOOLS, compiled, of
 from stackwright.core.config import additions
 from stackwright.core.config import own as own_notation
 from stackwright.core.model.added.distributions import Added, Addition, Compiled
 from stackwright.core.model.added.image import Folder, Variable
+from stackwright.core.model.added.tools import Tool
 from stackwright.core.model.labels import ROW, STACK
 from stackwright.core.model.row import Base, Cell, Flavour, Lock, Mpi, Package, ProviderName, Stack
 from stackwright.core.render.configuration import USER
@@ -112,6 +113,7 @@ def _stack(said: Mapping[str, Any], lock: Lock, files: Mapping[str, str]) -> Sta
         frameworks=_versions(_known(_mapping(said, "frameworks"))), gpu_arch=_words(said, "gpu_arch"),
         flavour=Flavour(_word(said, "flavour")), test_on_gpu=False, patches=_words(said, "patches"),
         lock=lock, allowed=_words(said, "allowed"), **_added(said, lock), **_of_image(said, files),
+        tools=tuple(_tools(said)),
     )  # fmt: skip
 
 
@@ -138,7 +140,7 @@ def _of_image(said: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, An
         "apt": tuple(Package(name=name, version=version) for name, version in apt),
         "env": _variables(said, "env", own_notation.VARIABLE, own_notation.VALUE),
         "files": tuple(_folders(_pairs(said, "files", own_notation.PLACE, DIGEST.pattern), files)),
-        "ports": _listed(said, "ports", own_notation.PORT),
+        "ports": _listed(said, "ports", own_notation.OWN_PORT),
         "entrypoint": _listed(said, "entrypoint", own_notation.WORD),
         "user": None if user is None else _match("user", user, own_notation.USER),
         "wheels": Folder(source="", place="", hashes=wheels) if wheels else None,
@@ -175,6 +177,15 @@ def _pairs(said: Mapping[str, Any], field: str, name: str, value: str) -> tuple[
 
 def _optional(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return _mapping(said, name) if name in said else {}
+
+
+def _tools(said: Mapping[str, Any]) -> Iterator[Tool]:
+    every = _optional(said, "tools")
+    for tool in TOOLS:
+        if tool.name in every:
+            one = _mapping(every, tool.name)
+            port = int(_match("port", one.get("port"), own_notation.NUMBER))
+            yield Tool(name=tool.name, version=_word(one, "version"), port=port)
 
 
 def _compiled(

@@ -12,14 +12,17 @@ from stackwright.core.model.target import APT
 
 FOLDER = "image/"
 PROGRAMS = ("sshd-as-user", "with-home")
+SERVE_TOOL = "/usr/local/bin/serve-tool"
 NAME_SERVICE = "nss-caller.c"
 SOURCES = "sources"
+SERVER = "serve_tool.py"
+"""Of a row with tools."""
 OWN_PACKAGES, SHARED_PACKAGES = "own-packages.pth", "shared-packages.pth"
 
 
 def own_files(stack: Stack, given: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return those of the context; ``given`` are the files of the project's folder of the same name."""
-    known = {name: given[name] for name in (*PROGRAMS, NAME_SERVICE)}
+    known = {name: given[name] for name in (*PROGRAMS, NAME_SERVICE, *_servers(stack))}
     own = given[OWN_PACKAGES].replace(b"ROW", stack.id.encode())
     shared = given[SHARED_PACKAGES].replace(b"MINOR", minor(stack).encode())
     sources = public_sources(distributions.known(stack.os)).encode()
@@ -32,12 +35,17 @@ def places(stack: Stack) -> dict[str, str]:
     python = f"lib/python{minor(stack)}"
     found = {
         **{name: f"/usr/local/bin/{name}" for name in PROGRAMS},
+        **dict.fromkeys(_servers(stack), SERVE_TOOL),
         NAME_SERVICE: f"/usr/local/src/{NAME_SERVICE}",
         SOURCES: distributions.known(stack.os).sources,
         OWN_PACKAGES: f"/opt/stack/{python}/site-packages/stackwright.pth",
         SHARED_PACKAGES: f"/usr/local/{python}/dist-packages/stackwright.pth",
     }
     return {f"{FOLDER}{name}": path for name, path in found.items()}
+
+
+def _servers(stack: Stack) -> tuple[str, ...]:
+    return (SERVER,) if stack.tools else ()
 
 
 def digests(stack: Stack, files: Mapping[str, bytes]) -> dict[str, str]:

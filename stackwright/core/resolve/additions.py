@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from stackwright.core.compiled.source import Source, names
-from stackwright.core.components.table import compiled
+from stackwright.core.components.table import asking, by_pip, compiled
 from stackwright.core.config.additions import name
 from stackwright.core.config.own import versions
 from stackwright.core.model.added.image import Folder
@@ -144,11 +144,11 @@ def _asked_by(answer: str, sources: tuple[Source, ...]) -> dict[str, tuple[str, 
 def refusal(said: str, cell: Cell) -> str:
     """Return uv's explanation, shortened, after the additions that it is about."""
     text = _explanation(said)
-    every = (*cell.pip, *compiled(cell))
+    every = (*by_pip(cell), *compiled(cell))
     named = [one for one in every if re.search(rf"(?<![\w-]){re.escape(name(one))}(?![\w-])", text)]
     who = ", ".join(one.requirement for one in named or every)
     why = _shortened(text)
-    field = " and ".join(name for name, asked in (("pip", cell.pip), ("compile", compiled(cell))) if asked)
+    field = " and ".join(asking(cell))
     found = f"the row's {field}: {who} cannot be installed with its other packages, {why}"
     return f"{found}; {ONLY_WHEELS}" if re.search("no (usable )?wheels", why) else found
 

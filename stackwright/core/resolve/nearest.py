@@ -21,7 +21,7 @@ OF_COMPONENTS = of_kind(Kind.COMMUNICATION, Kind.FRAMEWORK, Kind.EXTENSION, Kind
 COST = {
     "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4,
     **{component.name: component.field.cost for component in OF_COMPONENTS}, "cudnn": 1.5, "gpu_arch": 1.2,
-    "compile": 0.95, "pip": 0.9, "build-env": 0.85, "apt": 0.8, "env": 0.7,
+    "compile": 0.95, "pip": 0.9, "build-env": 0.85, "apt": 0.8, "env": 0.7, "ports": 0.6,
 }  # fmt: skip
 """Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
 depend on first. A field that is not here is never changed."""
@@ -102,7 +102,7 @@ def _others(field: str, present: Any) -> list[Any]:
     """Return what the tables know for a field, without the present value and the closest to it first."""
     if field == "gpu_arch":
         return [arches for arches in _supported(present) if arches != present]
-    if field in ("pip", "compile", "build-env", "apt", "env"):  # without one of them, or without all
+    if field in ("pip", "compile", "build-env", "apt", "env", "ports"):  # without one of them, or without all
         fewer = (tuple(one for one in present if one != left) for left in present)
         return list(dict.fromkeys((*fewer, *([()] if present else []))))
     if field == "mpi":

@@ -9,7 +9,7 @@ from packaging.specifiers import SpecifierSet
 
 from stackwright.core.compiled.source import Source
 from stackwright.core.components.component import Kind
-from stackwright.core.components.table import COMPONENTS, compiled, lowest_limit, of_kind
+from stackwright.core.components.table import COMPONENTS, by_pip, compiled, lowest_limit, of_kind
 from stackwright.core.config.own import versions
 from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
@@ -28,7 +28,7 @@ NEWEST_MANYLINUX = (2, 40)  # the newest platform that uv knows by name
 def requirements(cell: Cell) -> tuple[str, ...]:
     """Return what the row asks of the package index, as requirement lines."""
     asked = [*_of_kind(cell, Kind.FRAMEWORK), *_limited(cell, "numpy")]
-    asked += _of_kind(cell, Kind.EXTENSION, Kind.TOOL)
+    asked += _of_kind(cell, Kind.EXTENSION)
     if _leaves_cuda_to_others(cell):
         asked += distributions.CUDA11_LIBRARIES
     known = distributions.distribution(cell.os)
@@ -43,14 +43,15 @@ def with_additions(cell: Cell, sources: tuple[Source, ...] = ()) -> tuple[str, .
 
     What is compiled from ``sources`` is not asked for itself, but what it runs with is.
     """
-    added = (*(one.requirement for one in cell.pip), *(line for one in sources for line in one.requires))
-    return (*requirements(cell), *added) if cell.pip or sources else ()
+    own = by_pip(cell)
+    asked = (*(one.requirement for one in own), *(line for one in sources for line in one.requires))
+    return (*requirements(cell), *asked) if own or sources else ()
 
 
 def asked(cell: Cell) -> tuple[tuple[str, ...], ...]:
     """Return every question that the row has for the index before its sources are read."""
-    added = () if compiled(cell) else with_additions(cell)
-    return tuple(lines for lines in (requirements(cell), added, toolchain(cell)) if lines)
+    together = () if compiled(cell) else with_additions(cell)
+    return tuple(lines for lines in (requirements(cell), together, toolchain(cell)) if lines)
 
 
 def _of_kind(cell: Cell, *kinds: Kind) -> list[str]:

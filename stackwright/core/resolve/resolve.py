@@ -7,12 +7,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from stackwright.core.compiled.needs import build_needs, environment
-from stackwright.core.components.table import FIELDS, MODULES, PATCHED, compiled, layers, versions
+from stackwright.core.components.table import (
+    FIELDS,
+    MODULES,
+    PATCHED,
+    TOOLS,
+    asking,
+    by_pip,
+    compiled,
+    layers,
+    served,
+    versions,
+)
+from stackwright.core.config import own
 from stackwright.core.config.additions import name
 from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import Series
 from stackwright.core.model.added.distributions import Added, Addition, Compiled
 from stackwright.core.model.added.image import Folder
+from stackwright.core.model.added.tools import Tool
 from stackwright.core.model.row import Cell, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
@@ -114,9 +127,7 @@ def nccl_code(version: str) -> int:
 def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
     distro = {package.name: upstream(package.version) for package in lock.base.packages}
     gcc = distro[f"gcc-{distributions.gcc_release(str(gcc_of(cell)))}"]
-    frameworks = tuple(
-        (module.name, version) for module in MODULES if (version := lock.version(module.package)) is not None
-    )
+    frameworks = _frameworks(lock)
     values = {**dict(frameworks), "gcc": gcc, "cuda": str(cuda_of(cell)), "python": cell.python}
     nccl = _only(lock, "nccl")
     return Stack(
@@ -140,17 +151,24 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         patches=tuple(patch.file for patch in series.select(values) if cell.value(PATCHED.name)),
         lock=lock,
         allowed=tuple(notice.rule for notice in notices(cell, lock) if notice.said == Ruling.ALLOWED),
-        pip=_added(cell.pip, lock),
+        pip=_added(by_pip(cell), lock),
         compiled=_compiled(cell, lock),
         apt=tuple(package for package in lock.base.packages if package.name in cell.apt),
         env=cell.env,
         files=cell.files,
-        ports=cell.ports,
+        ports=own.unnamed(cell.ports),
         entrypoint=cell.entrypoint,
         wheels=_wheels(cell, lock),
         user=cell.user,
         build_env=cell.build_env,
+        tools=_tools(cell, lock),
     )
+
+
+def _frameworks(lock: Lock) -> tuple[tuple[str, str], ...]:
+    """Return what the row trains with, also where it came along with another one."""
+    found = ((module.name, lock.version(module.package)) for module in MODULES)
+    return tuple((name, version) for name, version in found if version is not None)
 
 
 def _wheels(cell: Cell, lock: Lock) -> Folder | None:
@@ -163,6 +181,16 @@ def _wheels(cell: Cell, lock: Lock) -> Folder | None:
         if f"sha256:{hashlib.sha256(content).hexdigest()}" in lock.text
     )
     return replace(cell.wheels, files=named) if named else None
+
+
+def _tools(cell: Cell, lock: Lock) -> tuple[Tool, ...]:
+    """Return the row's tools: one that came along with a framework, and is no field of the row, is none."""
+    ports = served(cell)
+    return tuple(
+        Tool(name=tool.name, version=version, port=ports[tool.name])
+        for tool in TOOLS
+        if tool.name in ports and (version := lock.version(tool.package)) is not None
+    )
 
 
 def _added(additions: Iterable[Addition], lock: Lock) -> tuple[Added, ...]:
@@ -216,8 +244,8 @@ def _unlocked(cell: Cell, reason: str) -> Rejection:
 
 
 def _refused(cell: Cell, lock: Lock) -> Rejection:
-    added = (("pip", cell.pip), ("compile", compiled(cell)))
-    named = (*versions(cell).items(), *((field, one.requirement) for field, asked in added for one in asked))
+    asked = ((field, one.requirement) for field, every in asking(cell).items() for one in every)
+    named = (*versions(cell).items(), *asked)
     return Rejection(
         id=cell.id, rule="resolver", clash=named, reason=lock.refused, source="uv pip compile",
         nearest="", line=cell.line,

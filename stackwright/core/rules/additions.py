@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
-from stackwright.core.components.table import COMPONENTS, compiled
+from stackwright.core.components.component import Kind
+from stackwright.core.components.table import COMPONENTS, asking, by_pip, compiled
 from stackwright.core.config.additions import accepts, conditional, name
 from stackwright.core.config.own import versions
 from stackwright.core.facts.provenance import Provenance, documented, read
@@ -37,10 +38,10 @@ LIBRARIES = ("nccl", "cudnn", "cuda-runtime")
 OWN = {
     package: one.name
     for one in COMPONENTS
-    if one.field.versioned
+    if one.field.versioned and one.kind is not Kind.TOOL
     for package in (one.name, one.package, *(name for name, _ in (*one.aliases, *one.indexed)))
 }
-"""The field of each package that has one."""
+"""The field of each package that has one. A layer may add a tool, and then nothing serves it."""
 ADDED = ("pip", "compile")
 """Fields with requirements of the row's own."""
 BUILDS = re.compile(r"(?P<package>.+?)(-(cpu|gpu|rocm|nightly|cu\d+))?")
@@ -135,8 +136,7 @@ def _up(package: str, asked_by: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 
 def _moved(cell: Cell, lock: Lock) -> Clash | None:
     """Refuse another version of a framework, or of a library that it loads, than the row alone would have."""
-    asked = {"pip": cell.pip, "compile": compiled(cell)}
-    return next(_each_moved(lock, tuple(field for field in ADDED if asked[field]) or ADDED[:1]), None)
+    return next(_each_moved(lock, tuple(asking(cell)) or ADDED[:1]), None)
 
 
 def _each_moved(lock: Lock, fields: tuple[str, ...]) -> Iterator[Clash]:
@@ -149,7 +149,7 @@ def _each_moved(lock: Lock, fields: tuple[str, ...]) -> Iterator[Clash]:
 def _as_named(cell: Cell, lock: Lock) -> Clash | None:
     """Refuse what an override changed: the row's own NCCL replaces whatever is required, by additions too."""
     locked = {package.name: package.version for package in lock.packages}
-    for one in cell.pip:
+    for one in by_pip(cell):
         version = locked.get(name(one))
         if version is None and not conditional(one):
             return Clash(values=(("pip", one.requirement),), reason="the lock has no such package")
@@ -186,10 +186,11 @@ def _shared(cell: Cell, lock: Lock) -> Clash | None:
     moved = [one for one in lock.moved if not (_field(one[0]) or OF_NVIDIA.fullmatch(one[0]))]
     if not moved:
         return None
-    reason = ", ".join(f"{package} is {now} instead of {before}" for package, before, now in moved)
+    fields = " and ".join(asking(cell)) or ADDED[0]
+    what = ", ".join(f"{package} is {now} instead of {before}" for package, before, now in moved)
     return Clash(
         values=tuple((package, now) for package, _, now in moved),
-        reason=f"the row's pip moves what its frameworks share with it: {reason}",
+        reason=f"the row's {fields} moves what its frameworks share with it: {what}",
         said=Ruling.WARNS,
     )
 

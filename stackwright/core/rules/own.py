@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stackwright.core.components.table import COMMUNICATION, COMPONENTS, MODULES
-from stackwright.core.facts.provenance import documented
+from stackwright.core.components.table import COMMUNICATION, COMPONENTS, MODULES, TOOLS, served
+from stackwright.core.config.own import named_ports
+from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, MpiFlavour
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 
@@ -106,7 +107,44 @@ def _second_mpi(name: str) -> str:
     return f"is of {flavour}, and MPI is the field mpi of a row" if flavour else ""
 
 
+LOWEST = 1024
+"""Below it only root may listen on most systems (ip(7): ip_unprivileged_port_start)."""
+
+
+def _ports(cell: Cell) -> Answer:
+    """A port that a row names without a tool may be one of a tool's: both say the same."""
+    named, ports = named_ports(cell.ports), served(cell)
+    for one in cell.ports:
+        name, given, port = one.partition("=")
+        if given and name not in ports:
+            known = " and ".join(ports) or "no tool"
+            return Clash(values=(("ports", one),), reason=f"the row has {known}, and {name} is none of its")
+        if given and int(port) != named[name]:
+            return Clash(
+                values=(("ports", one),), reason=f"{name} is served on one port, and the row names two"
+            )
+    for name, number in ports.items():
+        other = next((each for each, its in ports.items() if its == number and each != name), None)
+        if other:
+            values = ((name, str(number)), (other, str(number)))
+            return Clash(
+                values=values, reason=f"both are served on port {number}: write {name}=PORT in ports"
+            )
+        if number < LOWEST:
+            reason = f"any user can listen from port {LOWEST} on"
+            return Clash(values=(("ports", f"{name}={number}"),), reason=reason)
+    return Ruling.FITS if ports else Ruling.SILENT
+
+
 RULES = (
+    CellRule(
+        name="tool-ports",
+        about=About.STACK,
+        fields=("ports", *(tool.name for tool in TOOLS)),
+        says="each tool of a row is served on a port of its own, on which any user can listen",
+        fact=read("ip(7): ip_unprivileged_port_start", "2026-11-22"),
+        ask=_ports,
+    ),
     CellRule(
         name="env-names",
         about=About.STACK,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stackwright.core.compiled.source import Source
-from stackwright.core.components.table import compiled
+from stackwright.core.components.table import asking, compiled
 from stackwright.core.errors import RejectedError, SiteError, StackwrightError
 from stackwright.core.model.added.image import Folder
 from stackwright.core.model.row import Base, Cell, Lock
@@ -144,7 +144,7 @@ def make(
         if answer and not answer.ok:
             return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
     alone, compiles = (one.stdout if one else "" for one in asked)
-    if not cell.pip and not compiled(cell):
+    if not asking(cell):
         plain = Found(pins=without_remarks(alone), toolchain=without_remarks(compiles))
         return write_found(cell.id, request(cell), base, plain)
     answers = _with_additions(cell, ask, read)
@@ -186,7 +186,7 @@ def compile_pins(
 ) -> Completed:
     """uv's answer, or its refusal. SiteError when the index did not answer."""
     own = wanted not in (requirements(cell), toolchain(cell))
-    annotate = ["--emit-index-annotation" if cell.pip or compiled(cell) else "--no-annotate"]
+    annotate = ["--emit-index-annotation" if asking(cell) else "--no-annotate"]
     with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
         files = [
             *_file(folder, "overrides", overrides(cell)),

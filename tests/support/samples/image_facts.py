@@ -8,6 +8,7 @@ from typing import Any
 
 from attack_facts import attack
 from rank_facts import collective
+from tool_facts import TOOL, served
 
 from stackwright.core.checks.judge import verify
 from stackwright.core.checks.stranger import first_run
@@ -30,7 +31,7 @@ PACKAGES = {
     **dict.fromkeys(("jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt"), "0.12.0.1"),
     "nvidia-cuda-nvcc-cu12": "12.4.131",
     "torch": "2.6.0", "nvidia-nccl-cu12": "2.21.5", "typing-extensions": "4.16.0", "einops": "0.8.2",
-    "native": "1.0",
+    "native": "1.0", "jupyterlab": "4.6.6",
 }  # fmt: skip
 
 
@@ -74,6 +75,7 @@ def stack() -> Stack:
             ),
         ),
         apt=(Package(name="git", version="1:2.47.3-0+deb13u1"),),
+        tools=(TOOL,),
     )  # fmt: skip
 
 
@@ -301,7 +303,7 @@ def sealed(row: Stack) -> dict[str, Any]:
     runs = first_run(row)
     return {
         "stranger": stranger(read_only=True), "compile": dict(COMPILED),
-        "collective": {run: collective()[run] for run in runs},
+        "collective": {run: collective()[run] for run in runs}, "tool": {TOOL.name: served()},
     }  # fmt: skip
 
 
@@ -330,7 +332,12 @@ def sif_facts(row: Stack) -> dict[str, Any]:
     facts["system"]["environment"] |= {
         "LD_LIBRARY_PATH": "/.singularity.d/libs", "APPTAINER_NAME": "row.sif", "PS1": "Apptainer> ",
     }  # fmt: skip
-    return {**facts, "labels": labels(row), "scripts": scripts(row)}
+    return {
+        **facts,
+        "labels": labels(row),
+        "scripts": scripts(row),
+        "sealed": {"tool": {TOOL.name: served()}},
+    }
 
 
 def scripts(row: Stack) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.added.image import Variable
+from stackwright.core.model.added.tools import Tool
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import (
     Base,
@@ -62,8 +63,8 @@ PACKAGES = (
     "libucx0", "openssh-client", "openssh-server", "openssl", "python3", "python3-venv", "tini", "ucx-utils",
 )  # fmt: skip
 HOOKS = (*KEEP_NOTHING_OF_THE_SITE, "rm -f $1/etc/ssh/ssh_host_* $1/var/cache/apt/*.bin")
-ADDED = ("addition",)
-"""What the row adds by pip."""
+ADDED = ("addition", "tensorboard")
+"""What the row adds by pip, and for its tool."""
 COMPILED, SOURCE = ("native",), "c0" * 32
 """What it compiles from source, and the hash of that."""
 HOROVOD = ("0.28.1", ("horovod/__init__.py",))
@@ -142,8 +143,8 @@ def stack_of(docker: Docker, base: str) -> Stack:
         compiled=tuple(map(of_source, compiled)),
         apt=(Package(name="openssl", version=installed["openssl"]),),
         env=(Variable(name="OURS", value="a b"),),
-        ports=("8888/tcp",),
-        entrypoint=("/opt/ours/start",),
+        ports=("8888/tcp",), entrypoint=("/opt/ours/start",),
+        tools=(Tool(name="tensorboard", version="2.21.0", port=6006),),
     )  # fmt: skip
 
 
@@ -212,7 +213,7 @@ def write_own(folder: Path, stack: Stack) -> dict[str, bytes]:
         target.write_bytes(content)
     (folder / "own" / "row.json").write_text(json.dumps(declared(stack)))
     step = environment(sources).get_template("steps/row.j2")
-    given = {"os": distributions.known(stack.os), "python_minor": minor(stack)}
+    given = {"os": distributions.known(stack.os), "python_minor": minor(stack), "stack": stack}
     install = vars(step.make_module(given))["install"]
     (folder / "own" / "install.sh").write_text(install("/tmp/own"))
     return files
@@ -330,7 +331,9 @@ def _sealed(
     """In a container of its own, whose root is read-only; or what another image gave."""
     for facts in known:
         if facts.stem == "sealed":
-            for name, document in json.loads(facts.read_text()).items():
+            known_ones = json.loads(facts.read_text())
+            known_ones |= {f"tool-{name}": found for name, found in known_ones.pop("tool").items()}
+            for name, document in known_ones.items():
                 (mounts[-1].source / f"{name}.json").write_text(json.dumps(document))
             return Completed(argv=tuple(argv), returncode=0, stdout="", stderr="")
     job = engine.Job(
@@ -352,7 +355,7 @@ def probe_all(
         return any(one.startswith(head) for one in variant.red)
 
     def probed(variant: Variant) -> Verdict:
-        strange = any("any-user" in one for one in variant.red)
+        strange = any("any-user" in one or one.startswith("tool.") for one in variant.red)
         asked = {"attack": variant.servers, **{name: of(variant, head) for name, head in PROBED_ANEW}}
         asked |= {"stranger": strange, "sealed": strange}
         same = [folder / "good" / f"{name}.json" for name, anew in asked.items() if not anew]

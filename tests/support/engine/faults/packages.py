@@ -15,6 +15,7 @@ PYTHON_PACKAGES = {
     "jaxlib": ("0.12.0.1", ("jaxlib/xla_client.py",)),
     "mpi4py": ("4.1.2", ("mpi4py/MPI.py",)),
     "torch": ("2.6.0", ("torch/__init__.py",)),
+    "tensorboard": ("2.21.0", ("tensorboard/__init__.py", "tensorboard/program.py")),
     "addition": ("1.0", ("addition/__init__.py", "addition/native.so")),
     "native": ("1.0", ("native/__init__.py", "native/_C.so", "native-1.0.dist-info/stackwright.json")),
 }

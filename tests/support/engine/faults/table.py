@@ -12,6 +12,7 @@ OTHER_GCC = '#!/bin/sh\\ncase $1 in -dump*) echo 12.2.0;; *) exec /usr/bin/gcc "
 RECORDED = "/opt/stack/bin/python /usr/src/record"
 """Wheels that brought these files, and no changed ones."""
 SITE = "$(/opt/stack/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+SERVER = "/usr/local/bin/serve-tool"
 MULTIARCH = "/usr/lib/x86_64-linux-gnu"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 NEW_CA = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=site -keyout /dev/null -out"
@@ -137,6 +138,17 @@ FAULTS = (
         "static.any-user-ssh", "no command runs over ssh"),
     run("cache-of-one-user", f"chown train {SITE}/torch && printf '{CACHING}' >> {SITE}/torch/__init__.py",
         "link.any-user-compile", "torch/__init__.py.cache"),
+    run("tool-with-another-page", f"sed -i 's/^TITLE = .*/TITLE = \"Other\"/' {SITE}/tensorboard/program.py",
+        "tool.serves", "TensorBoard answers 200 with the page 'Other'"),
+    run("tool-for-everyone",
+        f"sed -i 's/start_response(\"401 .*/return application(environ, start_response)/' {SERVER}",
+        "tool.closed", "TensorBoard answers 200 to / with no token"),
+    run("tool-without-token", f"sed -i 's/{{20,200}}/{{0,200}}/' {SERVER}", "tool.needs-token",
+        "TensorBoard starts with an empty token"),
+    run("tool-prints-its-token", f"sed -i 's/shown = .*/shown = token/' {SERVER}", "tool.token-hidden",
+        "prints the token that it was given"),
+    run("tool-on-every-address", f"sed -i 's/\"127.0.0.1\", help/\"0.0.0.0\", help/' {SERVER}",
+        "tool.listens", "TensorBoard listens on 0.0.0.0:"),
     run("other-user-module", "printf x >> /usr/local/lib/libnss_caller.so.2",
         "static.user-module", "libnss_caller.so.2 is not what gcc makes"),
     run("no-tini", "rm /usr/bin/tini", "static.init", "no tini"),
