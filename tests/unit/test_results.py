@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,12 @@ def test_a_sif_of_a_definition_file_passed_and_is_as_the_image(path: Path) -> No
     assert found.definition.unexplained == ()
 
 
-def test_every_row_has_a_result() -> None:
-    assert {path.stem for path in FILES} == ROWS
+def test_every_row_has_a_result_or_the_readme_says_that_it_is_not_built_yet() -> None:
+    said = dict(re.findall(r"^\| `([\w-]+)` \| .* \| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.M))
+    built = {path.stem for path in FILES}
+    assert {row: said[row] for row in ROWS} == {
+        row: "every CPU tier" if row in built else "not yet" for row in ROWS
+    }
 
 
 @pytest.mark.parametrize("day", sorted({path.parent for path in FILES}), ids=lambda day: day.name)
