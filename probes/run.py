@@ -27,7 +27,7 @@ LIMIT = {
     "files": 300,
     "system": 120,
     "stranger": 120,
-    "tool": 300,
+    "tool": 600,
     "link": 600,
     "additions": 900,
     "compile": 300,

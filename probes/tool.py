@@ -20,8 +20,8 @@ import urllib.request
 from http.cookiejar import CookieJar
 
 SERVER = "/usr/local/bin/serve-tool"
-PATIENCE, SOON = 90, 20
-"""Seconds: for the first answer, and for the end of a server."""
+PATIENCE, SOON, AGAIN = 120, 20, 20
+"""Seconds: for the first answer, for the end of a server, and until a kernel is asked once more."""
 LISTENING = "0A"
 CLOSED = {
     "jupyterlab": ("/", "/lab", "/api/contents", "/api/kernels"),
@@ -192,18 +192,33 @@ def kernel(seen, place, token):
         which = json.load(answer)["id"]
     channels = "ws%s/api/kernels/%s/channels" % (place[len("http") :], which)
     connection = websocket.create_connection(channels, timeout=60, header=given)
-    header = {"msg_id": "1", "session": "1", "username": "", "version": "5.3", "msg_type": "execute_request"}
+    connection.settimeout(AGAIN)
+    header = {"session": "1", "username": "", "version": "5.3", "msg_type": "execute_request"}
     code = {"code": "print(6 * 7)", "silent": False, "store_history": False, "stop_on_error": True}
-    sent = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": code}
-    connection.send(json.dumps(sent))
-    end = time.time() + PATIENCE
+    end, number = time.time() + PATIENCE, 0
     while time.time() < end:
-        heard = json.loads(connection.recv())
-        if heard.get("msg_type") == "stream":
+        number += 1
+        sent = {"channel": "shell", "header": dict(header, msg_id=str(number)), "parent_header": {},
+                "metadata": {}, "content": code}  # fmt: skip
+        connection.send(json.dumps(sent))
+        told = heard(connection, websocket.WebSocketTimeoutException)
+        if told is not None:
             connection.close()
-            told = heard["content"]["text"].strip()
             return None if told == "42" else "a kernel said %r" % told[:60]
     return "a kernel said nothing"
+
+
+def heard(connection, late):
+    """What a kernel prints; None where it says nothing for a while, as one that is just starting does."""
+    end = time.time() + AGAIN
+    while time.time() < end:
+        try:
+            message = json.loads(connection.recv())
+        except late:
+            return None
+        if message.get("msg_type") == "stream" and message["content"]["name"] == "stdout":
+            return message["content"]["text"].strip()
+    return None
 
 
 WORKS = {"jupyterlab": kernel, "tensorboard": environment}
