@@ -46,10 +46,9 @@ def facts_of(row: Planned) -> dict[str, Any]:
     """Those of an image that is this row, with every package of its lock."""
     facts = image_facts.docker_facts(row.stack)
     locked = {package.name: package.version for package in row.stack.lock.packages}
-    sample = image_facts.stack().lock
-    added = {package.name for package in (*sample.added, *sample.compiled)} | image_facts.LAYERS.keys()
     had = facts["system"]["python_packages"].items()
-    facts["system"]["python_packages"] = {name: text for name, text in had if name not in added} | locked
+    unlocked = {name: text for name, text in had if name not in image_facts.PACKAGES}
+    facts["system"]["python_packages"] = unlocked | locked
     return facts
 
 
