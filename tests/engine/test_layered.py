@@ -25,7 +25,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.publish.attest.layers import chain
-from stackwright.publish.attest.layers.push import Layered, Means, push
+from stackwright.publish.attest.layers.push import Layered, Means, parent_there, push
 from stackwright.publish.attest.oci_layout import Layout, image_of
 from stackwright.publish.attest.source import opened
 from stackwright.publish.attest.statements.statement import Kind
@@ -173,6 +173,8 @@ def test_a_layer_that_hides_nccl_is_refused(
 
 
 def test_a_layer_goes_beside_its_parent_alone(the_site: TheSite, on_it: OnIt, means: Means) -> None:
+    with pytest.raises(PublishError, match="the parent is not in this repository"):
+        parent_there(f"{the_site.server.address}/{NAME}:llm", "", means)  # asked before the layer is made
     with pytest.raises(PublishError, match="the parent is not in this repository"):
         push(f"{the_site.server.address}/hpc/elsewhere:1", on_it.made, means)
     with pytest.raises(UsageError, match="--push is to a tag"):

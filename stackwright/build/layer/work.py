@@ -113,7 +113,7 @@ def _on_image(of: Subject, found: Resolved, tree: Path, new: Read, name: str) ->
     described = engine.inspect(of.docker, of.image.id) or {}
     below = Below(
         row=of.image.row, key=of.image.key, world=World.DOCKER, id=of.image.id,
-        digest=_published(described.get("RepoDigests") or (), of.image.image),
+        digest=published(of),
         layers=tuple(described["RootFS"]["Layers"]),
     )  # fmt: skip
     named = tuple(f"{one.name}=={one.version}" for one in found.new)
@@ -153,9 +153,11 @@ def _short(found: Resolved) -> str:
     return f"layer-{hashlib.sha256(found.pins.encode()).hexdigest()[:8]}"
 
 
-def _published(digests: Sequence[str], name: str) -> str:
-    """Return the digest that a registry knows the image by; "" where none does."""
-    repository = re.split(r"@|:(?=[^/]*$)", name)[0]
+def published(of: Subject) -> str:
+    """Return the digest that a registry knows the image by; "" where none does, and of a SIF."""
+    described = (engine.inspect(of.docker, of.image.id) if of.docker else None) or {}
+    digests = described.get("RepoDigests") or ()
+    repository = re.split(r"@|:(?=[^/]*$)", of.image.image)[0]
     ordered = sorted(digests, key=lambda one: not one.startswith(f"{repository}@"))
     return ordered[0].partition("@")[2] if ordered else ""
 

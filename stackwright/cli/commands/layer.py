@@ -10,10 +10,12 @@ import click
 
 from stackwright.cli.app import PATH, App, example, json_option, print_json
 from stackwright.core.errors import UsageError
-from stackwright.core.model.row import Tier
+from stackwright.core.model.row import Tier, World
 
 if TYPE_CHECKING:
+    from stackwright.build.derived.prove import Subject
     from stackwright.build.layer.work import Result
+    from stackwright.publish.attest.layers.push import Means
 
 
 def refuse_apt(_context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> None:
@@ -53,10 +55,13 @@ def layer_command(app: App, /, image: str, requirements: Path, form: str, **opti
     from stackwright.build.derived import prove, report
     from stackwright.build.display import Display
     from stackwright.build.layer import resolve, work
+    from stackwright.publish.attest.layers.push import parent_there
 
     asked = resolve.requirements(requirements)
     planned = app.plan((), ())
     parent = prove.subject(app.project, image, site=app.site, runner=app.runner, display=Display(app.console))
+    if options["push"]:
+        parent_there(options["push"], work.published(parent), _means(app, parent, options))
     wanted = work.Wanted(additions=asked, name=options["tag"], wheels=options["wheels"])
     made = work.layer(parent, planned.rows, wanted, app.say)
     proven = not made.proof.verdict.failed
@@ -70,15 +75,20 @@ def layer_command(app: App, /, image: str, requirements: Path, form: str, **opti
 
 
 def _push(app: App, made: Result, options: Mapping[str, Any]) -> str:
-    from stackwright.publish.attest.layers.push import Layered, Means, push
+    from stackwright.publish.attest.layers.push import Layered, push
 
-    if made.parent.docker is None or not made.made.config:
-        raise UsageError("--push is for images", hint="apptainer push FILE oras://…")
-    means = Means(
-        site=app.site, docker=made.parent.docker, runner=app.runner, say=app.say, plain=options["plain_http"]
-    )
     layered = Layered(config=made.made.config, layer=made.made.content, said=made.said)
-    return push(options["push"], layered, means)
+    return push(options["push"], layered, _means(app, made.parent, options))
+
+
+def _means(app: App, parent: Subject, options: Mapping[str, Any]) -> Means:
+    from stackwright.publish.attest.layers.push import Means
+
+    if parent.docker is None or parent.image.world is not World.DOCKER:
+        raise UsageError("--push is for images", hint="apptainer push FILE oras://…")
+    return Means(
+        site=app.site, docker=parent.docker, runner=app.runner, say=app.say, plain=options["plain_http"]
+    )
 
 
 def _read(made: Result) -> str:

@@ -50,21 +50,32 @@ class Means:
     plain: bool = False
 
 
-def push(reference: str, made: Layered, means: Means) -> str:
-    """Push and sign; return the reference by its digest. ``reference`` is of the parent's repository."""
+def parent_there(reference: str, digest: str, means: Means) -> Manifest:
+    """Return the parent's manifest in the repository of ``reference``, which the layer is to be pushed to.
+
+    UsageError where ``reference`` is no tag, PublishError where ``digest`` is not in its repository.
+    """
     match = parsed(reference)
     if match["digest"] or not match["tag"]:
         raise UsageError(
             "--push is to a tag", place=reference, hint="HOST/NAME:TAG, with the parent's HOST/NAME"
         )
-    registry = _registry(match["host"], means)
-    try:
-        parent = registry.manifest(match["name"], parent_of(made.said))
-    except ValueError:
-        parent = None
-    if parent is None:
+    found = _registry(match["host"], means).manifest(match["name"], digest) if digest else None
+    if found is None:
         hint = "pull the published image, make the layer on that, and push to its repository"
         raise PublishError("the parent is not in this repository", place=reference, hint=hint)
+    return found
+
+
+def push(reference: str, made: Layered, means: Means) -> str:
+    """Push and sign; return the reference by its digest. ``reference`` is of the parent's repository."""
+    try:
+        digest = parent_of(made.said)
+    except ValueError:
+        digest = ""
+    parent = parent_there(reference, digest, means)
+    match = parsed(reference)
+    registry = _registry(match["host"], means)
     packed = gzip.compress(made.layer, LEVEL, mtime=0)
     manifest = _manifest(parent, made.config, packed)
     with TemporaryDirectory(prefix="stackwright-layer-") as name:
