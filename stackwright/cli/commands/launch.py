@@ -58,7 +58,7 @@ def _chosen(names: Sequence[str], tool: str | None) -> str:
         "./build.py launch cuda12-torch --slurm --nodes 2 --per-node 4",
         "./build.py launch cuda12-torch --kubernetes --nodes 2 --per-node 4 --format json",
     )
-    + "\n\n\b\n  build.py launch ROW --slurm --tool tensorboard -- runs/today",
+    + "\n\n\b\n  build.py launch ROW --slurm --tool NAME -- runs/today",
 )
 @click.argument("row")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND…]")
