@@ -171,8 +171,8 @@ def test_examples_of_the_documentation_are_right() -> None:
     text = (ROOT / "docs/matrix.md").read_text()
     (said,) = re.findall(r"^These are four rows: (.*)\.$", text, re.M)
     assert re.findall("`([^`]+)`", said) == [cell.id for cell in first]
-    assert [cell.cudnn for cell in second] == ["9.1.0.70"] * 3 + [None]
-    assert [cell.id for cell in second][:2] == ["torch2.6.0-tf2.20.0", "torch2.6.0-tfnone"]
+    assert [cell.cudnn for cell in second] == ["9.10.2.21"] * 3 + [None]
+    assert [cell.id for cell in second][:2] == ["torch2.8.0-tf2.20.0", "torch2.8.0-tfnone"]
 
 
 def test_documentation_has_every_field_with_an_example_that_is_right() -> None:
