@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test thorough env engine faults frameworks hpc nodes accepted lock-tools
+.PHONY: run matrix test thorough env engine faults frameworks hpc nodes accepted lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -57,3 +57,18 @@ lock-tools: env
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 		--no-emit-index-url --upgrade --custom-compile-command "make lock-tools" \
 		pyproject.toml --extra cluster --group dev --output-file requirements.txt
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--no-emit-index-url --upgrade --custom-compile-command "make lock-tools" \
+		--group docs --output-file docs/site/requirements.txt
+
+# The documentation as a site, in out/docs: a warning or a dead link inside it is an error. Addresses of others are
+# asked by `docs-links`; `docs-versions` has each tag as well, as it is published.
+docs: env
+	@scripts/docs.sh
+	$(PYTHON) -m pytest -q tests/site
+
+docs-links: env
+	@scripts/docs.sh links
+
+docs-versions: env
+	@scripts/docs.sh versions

@@ -126,7 +126,17 @@ def test_each_pin_says_its_tag() -> None:
 def test_a_job_may_read_the_repository_and_no_more() -> None:
     for path in WORKFLOWS:
         assert workflow(path.name)["permissions"] == {}
-    assert [name for name, job in jobs() if job["permissions"] != {"contents": "read"}] == []
+    more = {name: job["permissions"] for name, job in jobs() if job["permissions"] != {"contents": "read"}}
+    assert more == {"docs.yml: publish": {"contents": "read", "pages": "write", "id-token": "write"}}
+
+
+def test_only_a_push_publishes_the_documentation() -> None:
+    """What a pull request changes is built, and reaches no page that a reader may take for the project's."""
+    job = workflow("docs.yml")["jobs"]["publish"]
+    assert job["environment"] == "github-pages"
+    assert "pull_request" not in job["if"]
+    assert "vars.STACKWRIGHT_DOCS == 'true' && (github.event_name == 'push' || " in job["if"]
+    assert job["steps"][0]["with"]["ref"] == "main"
 
 
 def test_no_checkout_leaves_a_token_behind() -> None:

@@ -58,3 +58,17 @@ def test_every_row_has_a_result_or_the_readme_says_that_it_is_not_built_yet() ->
 def test_how_the_rows_of_a_day_shared_steps_is_what_their_records_say(day: Path) -> None:
     line = sentence(sharing(record.load(path) for path in FILES if path.parent == day))
     assert line in (ROOT / "docs" / "results" / "README.md").read_text()
+
+
+def test_the_page_of_costs_says_what_the_newest_records_say() -> None:
+    newest = {path.stem: record.load(path) for path in FILES}
+    lines = []
+    for row, found in newest.items():
+        assert found.image
+        assert found.sif
+        took: dict[str, float] = {timing.phase: timing.seconds for timing in found.timings}
+        phases = (f"{took[phase]:.0f} s" for phase in ("build", "probe docker", "sif", "probe sif"))
+        sizes = (f"{found.image.bytes / 1e9:.1f} GB", f"{found.sif.bytes / 1e9:.1f} GB")
+        lines.append(" | ".join([f"| `{row}`", *sizes, *phases]) + " |")
+    text = (ROOT / "docs" / "cost.md").read_text()
+    assert sorted(re.findall(r"^\| `[\w-]+` \| .*\|$", text, re.MULTILINE)) == sorted(lines)

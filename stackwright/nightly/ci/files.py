@@ -19,6 +19,7 @@ WRITTEN = {
         ".github/workflows/checks.yml": "checks.yml.j2",
         ".github/workflows/nightly.yml": "nightly.yml.j2",
         ".github/workflows/facts.yml": "facts.yml.j2",
+        ".github/workflows/docs.yml": "docs.yml.j2",
     },
     "gitlab": {"docs/gitlab-ci.yml": "gitlab-ci.yml.j2"},
 }
