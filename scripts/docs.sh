@@ -28,22 +28,23 @@ build() { # SOURCE TARGET [OPTION...]
 }
 
 versions() {
-    local tags tag newest source=$here/source
-    tags=$(git tag --list 'v*' --sort=-version:refname)
-    export STACKWRIGHT_DOCS_VERSIONS="main $tags"
+    local tag tags=() source=$here/source
+    for tag in $(git tag --list 'v*' --sort=-version:refname); do
+        # A tag that is older than the site has no pages to build.
+        if git cat-file -e "$tag:docs/site/conf.py" 2>/dev/null; then tags+=("$tag"); fi
+    done
+    export STACKWRIGHT_DOCS_VERSIONS="main ${tags[*]}"
     rm -rf "$here/published"
     STACKWRIGHT_DOCS_VERSION=main build . "$here/published/main"
-    for tag in $tags; do
+    for tag in "${tags[@]}"; do
         rm -rf "$source"
         mkdir -p "$source"
         git archive "$tag" | tar -x -C "$source"
-        [ -f "$source/docs/site/conf.py" ] || continue # older than the site
         STACKWRIGHT_DOCS_VERSION=$tag build "$source" "$here/published/$tag"
     done
     rm -rf "$source" "$here"/published/*.doctrees
-    newest=$(cd "$here/published" && ls -d v* 2>/dev/null | sort --version-sort | tail -n 1) || true
-    sed "s|url=docs|url=${newest:-main}/docs|; s|href=\"docs|href=\"${newest:-main}/docs|" \
-        docs/site/front/index.html > "$here/published/index.html"
+    tag=${tags[0]:-main} # the newest
+    sed "s|url=docs|url=$tag/docs|; s|href=\"docs|href=\"$tag/docs|" docs/site/front/index.html > "$here/published/index.html"
     echo "docs: $here/published/index.html"
 }
 
