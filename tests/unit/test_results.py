@@ -70,5 +70,5 @@ def test_the_page_of_costs_says_what_the_newest_records_say() -> None:
         phases = (f"{took[phase]:.0f} s" for phase in ("build", "probe docker", "sif", "probe sif"))
         sizes = (f"{found.image.bytes / 1e9:.1f} GB", f"{found.sif.bytes / 1e9:.1f} GB")
         lines.append(" | ".join([f"| `{row}`", *sizes, *phases]) + " |")
-    text = (ROOT / "docs" / "cost.md").read_text()
-    assert sorted(re.findall(r"^\| `[\w-]+` \| .*\|$", text, re.MULTILINE)) == sorted(lines)
+    said = re.findall(r"^\| `[\w-]+` \| .*\|$", (ROOT / "docs" / "cost.md").read_text(), re.MULTILINE)
+    assert sorted(said) == sorted(lines), "write into docs/cost.md:\n" + "\n".join(lines)
