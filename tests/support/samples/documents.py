@@ -47,6 +47,7 @@ OTHERS = {
 """Other programs in the documents, and why no test here runs them as they are written."""
 
 NAME_ALONE = re.compile(r"Missing |Option .* requires an argument")
+HOOK_KEYS = {"repo", "rev", "hooks"}
 INSTRUCTIONS = {"FROM", "USER", "RUN", "COPY", "ENV", "WORKDIR", "ENTRYPOINT", "CMD", "LABEL", "ARG"}
 BESIDE = Beside(
     text=lambda _: "einops\n",
@@ -223,7 +224,7 @@ def _text(text: str) -> Iterator[str]:
 
 def _yaml(text: str) -> Iterator[str]:
     document = yaml.safe_load(text)
-    keys = set(document)
+    keys = set(map(str, document)) if isinstance(document, dict) else {text.splitlines()[0]}
     if keys & {"include", "axes"}:
         yield from _matrix(text)
     elif keys == {"publish"}:
@@ -235,6 +236,13 @@ def _yaml(text: str) -> Iterator[str]:
         )
     elif keys == {"distributed"}:
         jsonschema.validate(document, _of("distributed", "distributed-schema.yaml"))
+    elif "jobs" in keys:
+        workflow = {
+            "on" if key is True else key: value for key, value in document.items()
+        }  # YAML's own truth
+        jsonschema.validate(workflow, _of("check_jsonschema", "builtin_schemas/vendor/github-workflows.json"))
+    elif keys == {"repos"}:
+        yield from (f"pre-commit needs {HOOK_KEYS}" for one in document["repos"] if set(one) != HOOK_KEYS)
     elif keys <= set(json.loads((ROOT / "docs" / "site.schema.json").read_text())["properties"]):
         jsonschema.validate(document, json.loads((ROOT / "docs" / "site.schema.json").read_text()))
     else:
@@ -275,6 +283,11 @@ def _python(text: str) -> Iterator[str]:
             )
 
 
+def _json(text: str) -> Iterator[str]:
+    json.loads(text)
+    return iter(())
+
+
 def _dockerfile(text: str) -> Iterator[str]:
     for line in re.sub(r"\\\n", " ", text).splitlines():
         if line.startswith("#"):
@@ -290,4 +303,5 @@ JUDGES = {
     "text": _text,
     "python": _python,
     "dockerfile": _dockerfile,
+    "json": _json,
 }
