@@ -6,6 +6,7 @@ left.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,32 @@ def test_a_block_that_cannot_be_pasted_is_found(language: str, text: str, reason
     found = wrong(Block(path="a.md", line=1, language=language, text=text))
     assert found
     assert found[0].startswith(reason)
+
+
+def slugs(text: str) -> set[str]:
+    """Return the anchors of a page, as GitHub and the site make them of its headings."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in plain}
+
+
+def dead(path: Path, text: str) -> list[str]:
+    """Return the links of a page that lead to no file, or to no heading of it; `make docs` asks Sphinx."""
+    found = []
+    for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text):
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        known = target.exists() and (not anchor or anchor in slugs(target.read_text()))
+        found += [] if known else [link]
+    return found
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_no_link_inside_the_documents_is_dead(path: str) -> None:
+    assert dead(ROOT / path, TEXTS[path]) == []
+
+
+def test_a_dead_link_is_found() -> None:
+    text = "[a](none.md) [b](docs/cli.md#none) [c](docs/cli.md#exit-codes) [d](#commands) [e](#none)"
+    assert dead(ROOT / "README.md", text) == ["none.md", "docs/cli.md#none", "#none"]
