@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -129,3 +129,16 @@ def test_the_second_witness_sees_it_too(name: str, planted: Planted, tmp_path: P
         planted.docker, planted.runner, planted.stack, image, planted.facts, tmp_path / "junit.xml"
     )
     assert failed == {WITNESSED[fault.name] for fault in faults if fault.name in WITNESSED}
+
+
+@pytest.mark.long
+def test_the_second_witness_asks_for_no_horovodrun_in_a_row_without_horovod(
+    planted: Planted, tmp_path: Path
+) -> None:
+    row = replace(
+        planted.stack, communication=(("torch_distributed", dict(planted.stack.frameworks)["torch"]),)
+    )
+    failed = harness.witness(
+        planted.docker, planted.runner, row, "good", planted.facts, tmp_path / "junit.xml"
+    )
+    assert failed == {"test_horovodrun_only_with_horovod", "test_row_is_in_the_image"}

@@ -54,11 +54,17 @@ def test_row_is_in_the_image(host: Any, stack: Stack, record_property: Property)
     assert json.loads(inside.content_string) == declared(stack)
 
 
-@pytest.mark.parametrize("name", ["gcc", "g++", "mpirun", "ssh", "tini", "horovodrun"])
+@pytest.mark.parametrize("name", ["gcc", "g++", "mpirun", "ssh", "tini"])
 def test_program_is_there(host: Any, name: str, record_property: Property) -> None:
-    record_property("doubles", "static.compiler, static.ssh, static.init, declared.mpi, declared.horovod")
+    record_property("doubles", "static.compiler, static.ssh, static.init, declared.mpi")
     record_property("why", "torch.compile needs the compilers, mpirun and horovodrun need ssh.")
     assert host.exists(name)
+
+
+def test_horovodrun_only_with_horovod(host: Any, stack: Stack, record_property: Property) -> None:
+    record_property("doubles", "declared.horovod")
+    record_property("why", "horovodrun starts the ranks of a row that has Horovod; another row has none.")
+    assert host.exists("horovodrun") == ("horovod" in dict(stack.communication))
 
 
 def test_nvcc_only_in_devel(host: Any, stack: Stack, record_property: Property) -> None:
