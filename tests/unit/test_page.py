@@ -93,7 +93,7 @@ def test_the_page_says_what_changed_since_the_run_before() -> None:
     older = tuple((name, "2.2.2" if name == "numpy" else value) for name, value in built().found)
     before = built(started="2026-03-01T02:00:00Z", found=older, lock="0f" * 32)
     text = page((before, built()), [], NOON)
-    assert "numpy: 2.2.2 → 2.2.3" in text and "The lock was renewed" in text and "Earlier runs" in text
+    assert "numpy: 2.2.2 → 2.2.3" in text and "The lock was renewed" in text and "Runs so far" in text
     assert "Changed since" not in page((built(),), [], NOON)
 
 
