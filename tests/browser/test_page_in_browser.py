@@ -86,9 +86,13 @@ def test_what_is_too_wide_is_found(browser: Browser, text: str, tmp_path: Path) 
 def test_two_rows_are_compared_without_a_script(browser: Browser, text: str, tmp_path: Path) -> None:
     shown(browser, tmp_path, text, 1280).open_all()
     chosen = "document.querySelectorAll('.cmp')[0]"
-    lines = f"return [...{chosen}.querySelectorAll('tr.field')].map(one => one.innerText.split(/\\s*[\\t\\n]+/))"
+    lines = (
+        f"return [...{chosen}.querySelectorAll('tr.field')].map(one => one.innerText.split(/\\s*[\\t\\n]+/))"
+    )
     before = browser.run(lines)
-    browser.run(f"{chosen}.querySelector('.a').selectedIndex = 0; {chosen}.querySelector('.b').selectedIndex = 0")
+    browser.run(
+        f"{chosen}.querySelector('.a').selectedIndex = 0; {chosen}.querySelector('.b').selectedIndex = 0"
+    )
     same = browser.run(lines)
     assert any("differs" in line[0] for line in before)
     assert all(len(line) == 3 and line[1] == line[2] for line in same)
@@ -98,7 +102,8 @@ def test_two_rows_are_compared_without_a_script(browser: Browser, text: str, tmp
 def test_a_click_marks_a_whole_command(browser: Browser, text: str, tmp_path: Path) -> None:
     shown(browser, tmp_path, text, 1280)
     place = browser.run(
-        "const one = document.querySelector('.commands pre'); one.scrollIntoView({block: 'center', behavior: 'instant'});"
+        "const one = document.querySelector('.commands pre');"
+        "one.scrollIntoView({block: 'center', behavior: 'instant'});"
         "const box = one.getBoundingClientRect(); return [box.x + 40, box.y + 15, one.textContent]"
     )
     for kind in ("mousePressed", "mouseReleased"):
@@ -130,4 +135,6 @@ def test_pictures_of_the_page_for_the_docs(browser: Browser, text: str, tmp_path
 
 def _save(picture: bytes, path: Path) -> None:
     """Sixty-four colours are enough for text, and a third of the bytes."""
-    Image.open(io.BytesIO(picture)).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(io.BytesIO(picture)).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )

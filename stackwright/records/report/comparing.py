@@ -31,9 +31,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``pulls``: what a node that has the first of a pair pulls to have the second. ``same``: fields left out.
+    """``pulls``: what a node that has the first of a pair pulls to have the second.
 
-    ``left_out``: how many more there are than can be chosen.
+    ``same``: how many fields are left out; ``left_out``: how many more there are than can be chosen.
     """
 
     names: tuple[str, ...]

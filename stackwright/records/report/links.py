@@ -10,6 +10,7 @@ from urllib.parse import quote
 from stackwright.core.model.record import Record
 from stackwright.records.files import path_of
 
+SBOM = "sbom.cdx.json"
 UP = "../"
 """From the page, which is in `out/report`, to `out`."""
 
@@ -37,7 +38,7 @@ def _candidates(record: Record, out: Path) -> Iterator[tuple[str, Path]]:
     if _same(rendered / "row.json", context / "row.json"):  # else it was rendered for another image
         yield "Definition file", rendered / f"{record.row}.def"
     yield "Lock, as pip reads it", context / "requirements.txt"
-    yield "SBOM", document.with_suffix(".sbom.json")
+    yield "SBOM", made / SBOM
     for world in ("docker", "sif", "def"):
         yield f"JUnit, {world}", document.with_suffix(f".{world}.xml")
     yield "Record", document

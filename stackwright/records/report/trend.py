@@ -1,4 +1,4 @@
-"""A row's runs over time, as small charts that line up night by night. A table beside them says the same."""
+"""A row's runs over time, as small charts that line up night by night. A table on the page says the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A bar of a chart: where it begins, how high it is, and what it stands for."""
+    """A bar of a chart: where it begins, how high it is, and its value as text."""
 
     x: float
     y: float
@@ -46,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """``text`` says in words what the picture shows; ``top`` is what the highest bar stands for."""
+    """``text`` says what the picture shows; ``top`` is the value of the highest bar."""
 
     title: str
     text: str
@@ -177,7 +177,9 @@ def _in_words(points: Sequence[Point]) -> str:
         return sum((tier, Outcome.PASSED) in one.tiers for one in points)
 
     told = ", ".join(f"{tier.value} in {passed(tier)}" for tier in Tier)
-    return f"Tiers passed in {plural(len(points), 'run')} from {_day(points[0])} to {_day(points[-1])}: {told}"
+    return (
+        f"Tiers passed in {plural(len(points), 'run')} from {_day(points[0])} to {_day(points[-1])}: {told}"
+    )
 
 
 def _day(one: Point) -> str:

@@ -18,15 +18,18 @@ import requests
 AXE = Path(__file__).parent / "axe-core" / "axe.min.js"
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 OPTIONS = (
-    "--headless=new", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-    "--force-device-scale-factor=1", "--font-render-hinting=none",
+    "--headless=new", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+    "--disable-background-networking", "--force-device-scale-factor=1", "--font-render-hinting=none",
 )  # fmt: skip
-RULES = "return axe.run(document, {resultTypes: ['violations', 'incomplete'], runOnly: %s}).then(done => done)"
+RULES = (
+    "return axe.run(document, {resultTypes: ['violations', 'incomplete'], runOnly: %s}).then(done => done)"
+)
 TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 OUTSIDE = "return performance.getEntriesByType('resource').map(one => one.name)"
 WIDER = """return [...document.querySelectorAll('body *')].filter(one =>
     one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.skip, .icons, .scrolls > *')).map(
-    one => one.tagName + '.' + one.getAttribute('class') + ': ' + one.textContent.trim().slice(0, 60)).slice(0, 5)"""
+    one => one.tagName + '.' + one.getAttribute('class') + ': ' + one.textContent.trim().slice(0, 60)
+).slice(0, 5)"""
 PATIENCE = 60
 
 
@@ -72,12 +75,11 @@ class Browser:
 
     def too_wide(self) -> list[str]:
         """Return what reaches beyond the right edge of the window."""
-        assert isinstance(found := self.run(WIDER), list)
-        return found
+        return list(map(str, self.run(WIDER)))
 
     def from_outside(self) -> list[str]:
-        assert isinstance(found := self.run(OUTSIDE), list)
-        return found
+        """Return the addresses that the page asked for."""
+        return list(map(str, self.run(OUTSIDE)))
 
     def picture(self) -> bytes:
         """Return a PNG of the window."""

@@ -36,12 +36,8 @@ def _night(back: int, count: int) -> Record:
     timings = tuple(
         Timing(phase=one.phase, seconds=one.seconds * (1 + back % 5 / 9)) for one in record.timings
     )
-    found = tuple(
-        (name, "2.2.2" if name == "numpy" and back > 2 else value) for name, value in record.found
-    )
-    layers = tuple(
-        replace(layer, digest=_digest(number, back)) for number, layer in enumerate(record.layers)
-    )
+    found = tuple((name, "2.2.2" if name == "numpy" and back > 2 else value) for name, value in record.found)
+    layers = tuple(replace(layer, digest=_digest(number, back)) for number, layer in enumerate(record.layers))
     night = replace(
         record, started=utc(started), finished=utc(started + timedelta(minutes=21)), image=image,
         timings=timings, found=found, layers=layers,
