@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +20,13 @@ WIDTHS = {400: 860, 1280: 900}
 """Width and height of a phone's window, and of a desk's."""
 PICTURES = ROOT / "docs" / "pictures"
 ALL_PICTURES = 300_000
+COLOURS = 128
 CHECKER = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 FOOT = "</main>"
+HISTORY = """const charts = document.querySelector('.trends').closest('.part');
+charts.nextElementSibling.nextElementSibling.open = true;
+charts.scrollIntoView({block: 'start', behavior: 'instant'})"""
+"""Shows the charts of a row, with two of its runs compared below them."""
 
 LOOKS = [(width, dark) for width in WIDTHS for dark in (False, True)]
 each_look = pytest.mark.parametrize(
@@ -127,6 +134,9 @@ def test_pictures_of_the_page_for_the_docs(browser: Browser, text: str, tmp_path
     for width, dark in LOOKS:
         shown(browser, tmp_path, text, width, dark)
         _save(browser.picture(), folder / f"page-{width}-{'dark' if dark else 'light'}.png")
+    shown(browser, tmp_path, text, 1280)
+    browser.run(HISTORY)
+    _save(browser.picture(), folder / "page-history.png")
     assert sum(path.stat().st_size for path in folder.glob("page-*.png")) < ALL_PICTURES
     assert {path.name for path in folder.glob("page-*.png")} == {
         path.name for path in PICTURES.glob("page-*.png")
@@ -134,7 +144,18 @@ def test_pictures_of_the_page_for_the_docs(browser: Browser, text: str, tmp_path
 
 
 def _save(picture: bytes, path: Path) -> None:
-    """Sixty-four colours are enough for text, and a third of the bytes."""
-    Image.open(io.BytesIO(picture)).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
-        path, optimize=True
-    )
+    """Keep the commonest colours as they are: a mark has one of them. Others become the nearest."""
+    whole = Image.open(io.BytesIO(picture)).convert("RGB")
+    common = sorted(whole.getcolors(whole.width * whole.height) or (), key=lambda one: -one[0])[:COLOURS]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, colour in common if isinstance(colour, tuple) for part in colour])
+    whole.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def test_a_host_without_a_browser_is_told_so_and_nothing_is_skipped(tmp_path: Path) -> None:
+    """No package manager is on this PATH either: nothing can be installed."""
+    for name in ("bash", "head", "id"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    script = [str(ROOT / "scripts" / "browser.sh")]
+    done = subprocess.run(script, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 6 and "the page is not checked" in done.stderr

@@ -192,8 +192,14 @@ def test_shared_layers_are_pulled_once() -> None:
     found = comparing.pulls([(last, [before]), (other("another"), [])])
     assert found
     first, second = found.rows
-    assert (first.whole, first.after) == ("5.9 GB", "5.1 GB") and second.after == ""
+    assert (first.whole, first.after) == ("5.9 GB", "5.1 GB") and second.after == "no run before"
     assert found.whole == "5.9 GB", "the other row brings one layer of 1 kB"
+    assert found.after == "5.1 GB"
+
+
+def test_what_is_pulled_is_not_told_where_the_run_before_has_no_digests() -> None:
+    found = comparing.pulls([(nights(1)[0], [built()])])
+    assert found and found.rows[0].after == "not known" and found.after == "at most 5.9 GB"
 
 
 def test_nothing_is_said_of_images_whose_layers_have_no_digest() -> None:

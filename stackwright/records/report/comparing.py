@@ -18,6 +18,7 @@ MOST_RUNS = 6
 """Columns to choose from: the page grows with their square."""
 ELSEWHERE = ("id", "lock")
 NONE = "\N{EN DASH}"
+UNKNOWN = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull:
-    """What a node pulls for a row: all of it, and after the image before it; texts, "" if not known."""
+    """What a node pulls for a row: all of it, and after the image before it; or why that is not known."""
 
     row: str
     whole: str
@@ -133,19 +134,21 @@ def pulls(pairs: Sequence[tuple[Record, Sequence[Record]]]) -> Pulls | None:
 
     None where no record says which layers its image has.
     """
-    known = [(one, _before(before)) for one, before in pairs if _layers([one])]
+    known = [(one, before, _before(before)) for one, before in pairs if _layers([one])]
     if not known:
         return None
     lines = tuple(
-        Pull(
-            row=one.row, whole=_sum(_layers([one])),
-            after=lacked(one, before) if before else "",
-        )
-        for one, before in known
-    )  # fmt: skip
-    every, had = _layers([one for one, _ in known]), _layers([old for _, before in known for old in before])
-    rest = {digest: count for digest, count in every.items() if digest not in had}
-    return Pulls(rows=lines, whole=_sum(every), after=_sum(rest) if had else "")
+        Pull(row=one.row, whole=_sum(_layers([one])), after=lacked(one, last) or _why(before))
+        for one, before, last in known
+    )
+    every, had = _layers([one for one, _, _ in known]), _layers([old for _, _, last in known for old in last])
+    rest = _sum({digest: count for digest, count in every.items() if digest not in had})
+    unsure = any(line.after == UNKNOWN for line in lines)
+    return Pulls(rows=lines, whole=_sum(every), after=f"at most {rest}" if unsure else rest)
+
+
+def _why(before: Iterable[Record]) -> str:
+    return UNKNOWN if any(one.image for one in before) else "no run before"
 
 
 def _before(runs: Iterable[Record]) -> list[Record]:
