@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test thorough env engine faults frameworks hpc nodes accepted lock-tools docs docs-links docs-versions
+.PHONY: run matrix test page thorough env engine faults frameworks hpc nodes accepted lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -17,6 +17,12 @@ test: env engine
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/engine tests/patches tests/unit tests/golden
+
+# The page of the reports in a real browser, by an accessibility checker. Apart from `make test`, since it needs
+# Chromium, which is installed where it is not: half a minute without that.
+page: env
+	@scripts/browser.sh
+	$(PYTHON) -m pytest tests/browser
 
 # The tests that only .ci/run runs (`long`), and those that say more of what is proven already (`nightly`): each
 # fault in an image of its own, all points of a kill, all combinations. The workflow `facts` runs it every night.

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stackwright.build.contents import write_sbom
 from stackwright.build.gpu_test import try_on_gpu
 from stackwright.build.job import Job
 from stackwright.build.sif import convert, definition
@@ -38,6 +39,7 @@ from stackwright.probe.outside.documents import Documents
 from stackwright.probe.outside.read import of_image, of_sif, row_of
 from stackwright.probe.run import Probed, RunFiles, Subject, Witness, agreement, gather, probe_image
 from stackwright.records import files as record
+from stackwright.records.report.links import SBOM
 
 BUILD_NEEDS = 25 * 10**9
 """Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
@@ -280,6 +282,10 @@ def _judged(
     current = replace(
         record.judged(current, verdict), found=found(job.row.stack, probed.facts) or current.found
     )
+    if world is World.DOCKER and not job.image:
+        problem = write_sbom(job.folder / SBOM, current, probed.facts, dict(job.row.recipe.files))
+        if problem and not verdict.failed:
+            job.display.say(f"{job.id}: no SBOM was written: {problem}")
     return replace(current, components=_components(probed.facts) or current.components)
 
 

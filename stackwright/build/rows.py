@@ -18,7 +18,7 @@ from rich.console import Console
 from stackwright.build import row as pipeline
 from stackwright.build.display import Display
 from stackwright.build.job import Job, Request
-from stackwright.core.errors import EngineError, StackwrightError
+from stackwright.core.errors import EngineError, RecordError, StackwrightError
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Rejection
 from stackwright.core.model.site import Site
@@ -27,8 +27,10 @@ from stackwright.host.defects import internal_error
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.records import files as record
+from stackwright.records.history import runs
 from stackwright.records.report import definitions as of_definitions
-from stackwright.records.report import sharing, table
+from stackwright.records.report import links, sharing, table
+from stackwright.records.report.page import Around
 
 PLAIN_WIDTH = 120
 """Columns of the table where no terminal says how many it has, as in a CI log."""
@@ -162,7 +164,15 @@ def write_page(project: Project, rejections: Sequence[Rejection], more: Iterable
     images = [one for one in records if one.definition is None]
     definitions = record.newest(one for one in records if one.definition)
     path = project.out / "report" / "index.html"
-    return table.write_page(images, rejections, path, definitions=definitions)
+    return table.write_page(images, rejections, path, definitions=definitions, around=_around(project))
+
+
+def _around(project: Project) -> Around:
+    files = partial(links.links, out=project.out)
+    try:
+        return Around(links=files, known=runs.points(project.out / "history.sqlite"))
+    except RecordError as error:  # the page of the records is worth having without it
+        return Around(links=files, problem=error.cause)
 
 
 def document(done: Session) -> dict[str, Any]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from stackwright.host.shipped import IN_CHECKOUT
+from stackwright.host.shipped import PROGRAM, called
 
-PROGRAM = "./build.py" if IN_CHECKOUT else "stackwright"
-NAMED = re.compile(r"(?<![\w/.-])(?:\./)?build\.py(?= (?:--matrix|--help|[a-z]))")
-"""A command in a sentence; not the file, and not a path of another program."""
+__all__ = ["PROGRAM", "named", "started_with"]
 
 _options = ""
 
@@ -24,4 +21,4 @@ def started_with(options: Mapping[str, Path | None]) -> None:
 
 def named(text: str) -> str:
     """Return a text in which each command begins with the words that work here."""
-    return NAMED.sub(lambda found: f"{PROGRAM}{_options}", text)
+    return called(text, options=_options)

@@ -29,6 +29,7 @@ from stackwright.core.errors import RecordError
 from stackwright.core.model.record import Host, Phase, Record, Status, Timing
 from stackwright.core.model.row import Verdict
 from stackwright.host.files import replace_durably
+from stackwright.host.shipped import called
 from stackwright.records import earlier
 
 DEFINITION = "definition"
@@ -74,7 +75,7 @@ def judged(record: Record, verdict: Verdict) -> Record:
 
 def closed(record: Record, status: Status, *, at: datetime, reason: str = "", cause: str = "") -> Record:
     """The run has ended, in the phase that it is in. ``reason`` is one line for a person."""
-    return replace(record, status=status, finished=utc(at), reason=reason, cause=cause)
+    return replace(record, status=status, finished=utc(at), reason=called(reason), cause=cause)
 
 
 # -- files -----------------------------------------------------------------------------------------

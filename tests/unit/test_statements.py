@@ -20,6 +20,7 @@ import rows
 from cyclonedx import schema
 from referencing import Registry, Resource
 
+from stackwright.build.contents import write_sbom
 from stackwright.core.checks.observed import found
 from stackwright.core.errors import AttestError, UsageError
 from stackwright.core.model.record import Record, flatten
@@ -57,6 +58,21 @@ def bom(**changes: Any) -> dict[str, Any]:
 
 
 # -- SBOM ------------------------------------------------------------------------------------------
+
+
+def test_the_sbom_of_a_proven_image_is_a_file_and_that_of_another_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "sbom.cdx.json"
+    assert write_sbom(path, of_row(), FACTS, FILES) == ""
+    image = report_samples.image_of(of_row()).id
+    patches = sbom.patches_of(FILES)
+    assert json.loads(path.read_text()) == sbom.bom(of_row(), FACTS, image=image, patches=patches)
+    for one, facts, why in (
+        (of_row(verdicts=()), FACTS, "not proven"),
+        (report_samples.broken(), FACTS, "not proven"),
+        (of_row(), {}, "the facts name no packages"),
+    ):
+        path.write_text("of an earlier run")
+        assert why in write_sbom(path, one, facts, FILES) and not path.exists()
 
 
 def component(document: dict[str, Any], reference: str) -> dict[str, Any]:

@@ -22,12 +22,13 @@ from stackwright.core.model.record import Record, SifFile
 from stackwright.core.model.row import Recipe, World
 from stackwright.core.render.definition import render_definition, sif_labels
 from stackwright.host.project import sources
+from stackwright.host.shipped import called
 from stackwright.probe.digest import checks_digest
 from stackwright.probe.outside.documents import Documents
 from stackwright.probe.outside.read import of_sif, row_of
 from stackwright.probe.run import gather
 
-NO_GPU = "a SIF of a definition file is proven on the CPU; ./build.py run asks for a GPU"
+NO_GPU = called("a SIF of a definition file is proven on the CPU; ./build.py run asks for a GPU")
 SHOWN = 200
 """Letters of a value that differs: the symbols of a library are thousands."""
 

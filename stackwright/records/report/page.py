@@ -6,22 +6,28 @@ escaped by Jinja2, and the page forbids itself every script and every outside re
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from stackwright import __version__
 from stackwright.core.components.table import COMPILED
-from stackwright.core.launch.examples import Recipe, recipes
+from stackwright.core.launch.examples import Recipe
 from stackwright.core.model.record import Phase, Record, Step
 from stackwright.core.model.row import IMAGE_WORLDS, Check, Rejection, Tier
+from stackwright.host.shipped import PROGRAM, called
 from stackwright.records.files import newest, utc
+from stackwright.records.report import comparing, trend
 from stackwright.records.report import definitions as of_definitions
+from stackwright.records.report.commands import Command, commands, launches
+from stackwright.records.report.comparing import Comparison
+from stackwright.records.report.links import Link
 from stackwright.records.report.sharing import sentence, sharing
+from stackwright.records.report.trend import Point, Trend
 from stackwright.records.report.wording import (
     LABELS,
     State,
@@ -37,11 +43,8 @@ from stackwright.records.report.wording import (
     tier_cells,
 )
 
-SHELL = "Shell"
-TRAIN = "mpirun -np 2 --bind-to none python train.py"
-"""Open MPI by itself binds so few ranks to a core each. Hydra reads the option with one dash or two."""
 STEPS_SHOWN = 12
-EARLIER_SHOWN = 14
+EARLIER_SHOWN = trend.SHOWN
 URGENCY = (State.FAILED, State.INTERRUPTED, State.UNPROVEN, State.PARTLY, State.PROVEN)
 """The order of rows on the page: what needs a person comes first."""
 IDENTITY = ("id", "lock")
@@ -95,12 +98,6 @@ class TierView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    what: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowView:
     record: Record
     state: State
@@ -122,6 +119,9 @@ class RowView:
     commands: tuple[tuple[str, tuple[Command, ...]], ...]
     recipes: tuple[Recipe, ...]
     earlier: tuple[tuple[str, ...], ...]
+    links: tuple[Link, ...]
+    trend: Trend | None
+    nights: Comparison | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,26 +135,53 @@ class DefinitionView:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What is known besides the records: files that are there, runs in the history, and how we are called.
+
+    ``problem`` says why nothing of the history is shown, where it cannot be read.
+    """
+
+    links: Callable[[Record], tuple[Link, ...]] = lambda record: ()
+    known: tuple[Point, ...] = ()
+    problem: str = ""
+    program: str = PROGRAM
+
+
+NOTHING = Around()
+
+
 def page(
     records: Sequence[Record],
     rejections: Sequence[Rejection],
     at: datetime,
     definitions: Sequence[Record] = (),
+    around: Around = NOTHING,
 ) -> str:
-    made = (_row(record, _before(record, records)) for record in newest(records))
-    rows = tuple(sorted(made, key=lambda row: URGENCY.index(row.state)))
+    runs = trend.runs(records, around.known)
+    pairs = [(record, _before(record, records)) for record in newest(records)]
+    pairs.sort(key=lambda pair: URGENCY.index(state(pair[0])))
+    rows = tuple(_row(record, before, runs[record.row], around) for record, before in pairs)
     counts = {kind: sum(row.state is kind for row in rows) for kind in State}
     views = tuple(_definition(one, records) for one in definitions)
     shared = sentence(sharing(row.record for row in rows)).splitlines()
+    text = _template().render(
+        headline=_headline(rows, counts, views), counts=counts, rows=rows, rejections=tuple(rejections),
+        definitions=views, pulls=comparing.pulls(pairs), problem=around.problem,
+        comparison=comparing.rows([record for record, _ in pairs]),
+        tiers=tuple(Tier), purposes=TIERS, shared=shared, made=utc(at), version=__version__, shown=_moment,
+        height=trend.HEIGHT, bar=trend.BAR, pitch=trend.PITCH,
+    )  # fmt: skip
+    return called(text, around.program)
+
+
+@cache
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    return environment.get_template("page.html.j2").render(
-        headline=_headline(rows, counts, views), counts=counts, rows=rows, rejections=tuple(rejections),
-        definitions=views,
-        tiers=tuple(Tier), shared=shared, made=utc(at), version=__version__, shown=_moment,
-    )  # fmt: skip
+    return environment.get_template("page.html.j2")
 
 
 def _headline(rows: Sequence[RowView], counts: dict[State, int], views: Sequence[DefinitionView]) -> str:
@@ -172,7 +199,7 @@ def _headline(rows: Sequence[RowView], counts: dict[State, int], views: Sequence
     return f"{bad} of {plural(len(rows), 'image')} {verb} attention"
 
 
-def _row(record: Record, before: tuple[Record, ...]) -> RowView:
+def _row(record: Record, before: tuple[Record, ...], runs: Sequence[Point], around: Around) -> RowView:
     worlds = tuple((world, tier_cells(record, world)) for world in IMAGE_WORLDS)
     steps = sorted(record.steps, key=lambda step: (step.outcome == "done", -step.seconds))
     return RowView(
@@ -193,9 +220,12 @@ def _row(record: Record, before: tuple[Record, ...]) -> RowView:
         more_steps=_more(steps[STEPS_SHOWN:]),
         components=_components(record),
         layers=tuple((layer.what, layer.created_by, size(layer.bytes)) for layer in record.layers),
-        commands=_commands(record),
-        recipes=_launches(record),
-        earlier=tuple(_earlier(old) for old in before[:EARLIER_SHOWN]),
+        commands=commands(record),
+        recipes=launches(record),
+        earlier=tuple(_earlier(one) for one in reversed(runs[-EARLIER_SHOWN:])) if len(runs) > 1 else (),
+        links=around.links(record),
+        trend=trend.trend(runs),
+        nights=comparing.nights((record, *before)),
     )
 
 
@@ -248,10 +278,6 @@ def _standing(declared: str | None, found: str | None) -> str:
     return "as declared" if agrees(declared, found) else "differs"
 
 
-def _digests(record: Record) -> frozenset[str]:
-    return frozenset(layer.digest for layer in record.layers)
-
-
 def _changes(record: Record, before: Sequence[Record]) -> tuple[str, ...]:
     """Return what is other than in the last run that had looked inside: what upstream did, most of the
     time."""
@@ -266,9 +292,8 @@ def _changes(record: Record, before: Sequence[Record]) -> tuple[str, ...]:
     ]
     if last.image and record.image and size(last.image.bytes) != size(record.image.bytes):
         lines.append(f"Image size: {size(last.image.bytes)} → {size(record.image.bytes)}")
-    if all(layer.digest for layer in (*last.layers, *record.layers)) and record.layers:
-        lacked = sum(layer.bytes for layer in record.layers if layer.digest not in _digests(last))
-        lines.append(f"A node that has that image pulls layers of {size(lacked)}, unpacked")
+    if pulled := comparing.lacked(record, [last]):
+        lines.append(f"A node that has that image pulls layers of {pulled}, unpacked")
     if last.lock != record.lock:
         lines.append("The lock was renewed")
     return tuple(lines)
@@ -325,66 +350,11 @@ def _bars(items: Sequence[tuple[str, float, str, str]], total: float) -> tuple[B
     )  # fmt: skip
 
 
-def _commands(record: Record) -> tuple[tuple[str, tuple[Command, ...]], ...]:
-    """Return how to run the image; one that failed is only to be looked into."""
-    look = state(record) is State.FAILED
-    pairs = (("Docker", _docker(record)), ("Apptainer", _apptainer(record)))
-    kept = ((name, tuple(one for one in made if one.what == SHELL or not look)) for name, made in pairs)
-    return tuple((name, made) for name, made in kept if made)
-
-
-def _launches(record: Record) -> tuple[Recipe, ...]:
-    if record.image is None or state(record) is State.FAILED:
-        return ()
-    return recipes(record, _published(record) or record.image.reference)
-
-
-def _published(record: Record) -> str:
-    """Return the reference by digest, to pull it; empty while the image is only where it was built."""
-    if record.image is None or not record.image.digest:
-        return ""
-    head, _, last = record.image.reference.rpartition("/")
-    name = last.partition("@")[0].partition(":")[0]
-    return f"{head}/{name}@{record.image.digest}" if head else f"{name}@{record.image.digest}"
-
-
-def _docker(record: Record) -> tuple[Command, ...]:
-    if record.image is None:
-        return ()
-    published = _published(record)
-    name = shlex.quote(published or record.image.reference)
-    start = "docker run --rm --gpus all --ipc=host --ulimit memlock=-1"
-    pull = (Command(what="Pull", text=f"docker pull {name}"),) if published else ()
-    return (
-        *pull,
-        Command(what=SHELL, text=f"{start} -it {name} bash"),
-        Command(
-            what="Train on 2 GPUs",
-            text=f'{start} -v "$PWD":/work -w /work {name} \\\n  {TRAIN}',
-        ),
-    )
-
-
-def _apptainer(record: Record) -> tuple[Command, ...]:
-    published = _published(record)
-    built = record.sif.path if record.sif else ""
-    file = f"{record.row}.sif" if published else built
-    if not file:
-        return ()
-    name = shlex.quote(file)
-    source = shlex.quote(f"docker://{published}")
-    pull = (Command(what="Pull", text=f"apptainer pull {name} {source}"),) if published else ()
-    return (
-        *pull,
-        Command(what=SHELL, text=f"apptainer exec --nv {name} bash"),
-        Command(what="Train on 2 GPUs", text=f"apptainer exec --nv {name} {TRAIN}"),
-    )
-
-
-def _earlier(record: Record) -> tuple[str, ...]:
-    image = size(record.image.bytes) if record.image else ""
-    time = duration(sum(timing.seconds for timing in record.timings)) if record.timings else ""
-    return _moment(record.started), state(record).value, image, time, record.key[:12]
+def _earlier(one: Point) -> tuple[str, ...]:
+    sizes = (size(count) if count else "" for count in (one.image, one.sif))
+    time = duration(one.seconds) if one.seconds else ""
+    tiers = f"{one.passed} of {len(Tier)}"
+    return _moment(one.started), one.state.value, tiers, *sizes, time, one.key[:12]
 
 
 def _moment(stamp: str) -> str:

@@ -13,9 +13,10 @@ from rich.text import Text
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import IMAGE_WORLDS, Check, Outcome, Rejection, Tier, World
 from stackwright.host.files import replace_durably
+from stackwright.host.shipped import called
 from stackwright.records.files import newest
 from stackwright.records.report import definitions as of_definitions
-from stackwright.records.report.page import page
+from stackwright.records.report.page import NOTHING, Around, page
 from stackwright.records.report.wording import (
     State,
     clean,
@@ -85,9 +86,10 @@ def write_page(
     *,
     definitions: Sequence[Record] = (),
     at: datetime | None = None,
+    around: Around = NOTHING,
 ) -> Path:
     """Write one HTML file that needs no other, and replace it as a whole. ``at`` is when it is made: now."""
-    text = page(tuple(records), rejections, at or datetime.now(UTC), definitions)
+    text = page(tuple(records), rejections, at or datetime.now(UTC), definitions, around)
     return replace_durably(path, text.encode(errors="replace"))
 
 
@@ -126,7 +128,7 @@ def _caption(
         f"{clean(one.row)}: {note}" for one in definitions for note in of_definitions.notes(one, records)
     ]
     lines += [_rejected(rejection) for rejection in rejections]
-    return Text("\n".join([legend, *lines] if legend else lines))
+    return Text(called("\n".join([legend, *lines] if legend else lines)))
 
 
 def _notes(record: Record) -> list[str]:

@@ -12,6 +12,7 @@ from stackwright.core.components.table import COMMUNICATION, COMPONENTS, MODULES
 from stackwright.core.facts.build_failures import cause_named
 from stackwright.core.model.record import Record, Status
 from stackwright.core.model.row import IMAGE_WORLDS, Check, Outcome, Tier, World
+from stackwright.host.shipped import called
 
 LABELS = {
     "cuda": "CUDA", "cuda_runtime": "CUDA runtime", "cudnn": "cuDNN", "flavour": "Flavour", "gcc": "GCC",
@@ -134,7 +135,7 @@ def ending(record: Record) -> str:
     if record.status is Status.COMPLETE:
         return ""
     reason, cause = clean(record.reason), cause_named(record.cause)
-    change = f"; next: {clean(cause.change)}" if cause else ""
+    change = f"; next: {called(clean(cause.change))}" if cause else ""
     where = f"{record.status.value} in the phase {record.phase.value}"
     return where + (f": {reason}" if reason else "") + change
 
