@@ -164,8 +164,9 @@ def test_the_recipes_prove_what_the_site_said(
     made = launchers.LAUNCHERS[launcher].make(TARGETS[which], launchers.site(**way), ("true",))
     assert isinstance(made, Line | Batch)
     assert [proof.name for proof in made.proofs] == names
-    ends = [line for line in launchers.script(made).splitlines() if 'python3 -c "$' in line]
-    assert [f'"${name}"' in line for name, line in zip(names, ends, strict=True)] == [True] * len(names)
+    mark, shown = ("in_all_ranks python3 ", "{}.py") if launcher == "slurm" else ('python3 -c "$', '"${}"')
+    ends = [line for line in launchers.script(made).splitlines() if mark in line]
+    assert [shown.format(name) in line for name, line in zip(names, ends, strict=True)] == [True] * len(names)
 
 
 def test_the_line_of_mpirun_trains_only_after_its_proofs(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def has(words: tuple[str, ...], *wanted: str) -> bool:
     ],
 )
 def test_each_mpi_is_told_in_its_own_words(which: str, wanted: tuple[str, ...]) -> None:
-    words = made(which, interface="ib0", ssh_key="/k").argv
+    words = made(which, interface="ib0", ssh_key="/k", fabric="tcp").argv
     head = tuple(word.partition("-o ")[0] for word in words)
     assert has(head, *wanted), words
     assert has(words, "-np", "4")
@@ -72,14 +72,41 @@ def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
     assert "btl" not in text
 
 
-@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun"])
-def test_who_reads_of_tcp_reads_what_asks_for_infiniband(launcher: str) -> None:
-    """The page shows recipes for TCP alone, to clusters that have better."""
-    reasons = dict(made("openmpi 5", launcher).settings)
-    assert (
-        "--fabric infiniband"
-        in reasons["NCCL_IB_DISABLE=1" if launcher == "horovodrun" else "-x NCCL_IB_DISABLE=1"]
-    )
+@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun", "torchrun"])
+@pytest.mark.parametrize("which", TARGETS)
+def test_infiniband_is_switched_off_only_where_tcp_is_asked_for(which: str, launcher: str) -> None:
+    asked, free = (made(which, launcher, fabric=fabric).text for fabric in ("tcp", "auto"))
+    assert "NCCL_IB_DISABLE" in asked
+    assert made(which, launcher).text == free
+    for word in ("NCCL_IB_DISABLE", "NCCL_NET", "UCX_TLS", "btl", "ob1"):
+        assert word not in free
+
+
+def test_open_mpi_may_take_what_debian_rules_out() -> None:
+    """`pml = ^ucx` of its openmpi-mca-params.conf would leave TCP alone."""
+    assert has(made("openmpi 5").argv, "--mca", "pml", "^v")
+
+
+def test_a_container_sees_infiniband_where_its_host_has_it(tmp_path: Path) -> None:
+    """`docker run --device` fails for what is not there: the line asks the host."""
+    start = next(line for line in made("openmpi 5").before if "docker run" in line)
+    asks = "$(test ! -e /dev/infiniband || echo --device /dev/infiniband)"
+    assert asks in start
+    (tmp_path / "there").touch()
+    for path, said in (("there", f"--device {tmp_path}/there\n"), ("not", "\n")):
+        line = f"echo {asks.replace('/dev/infiniband', f'{tmp_path}/{path}')}"
+        assert subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout == said
+
+
+def test_torchrun_is_one_line_for_every_node() -> None:
+    found = made("openmpi 5", "torchrun", ("python", "t.py"), hosts="a:4,b:4,c:4", interface="eth0")
+    assert found.argv == (
+        "torchrun", "--nnodes=3", "--nproc-per-node=4", "--rdzv-backend=c10d", "--rdzv-endpoint=a:29500",
+        f"--rdzv-id={TARGETS['openmpi 5'].row}", "--no-python", "python", "t.py",
+    )  # fmt: skip
+    assert found.environment == {"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
+    with pytest.raises(UsageError, match="as many ranks on each node"):
+        made("openmpi 5", "torchrun", hosts="a:4,b:2")
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "horovodrun"])
@@ -102,7 +129,7 @@ def test_horovodrun_sets_the_interface_itself_and_nothing_of_mpi() -> None:
         "horovodrun", "--gloo", "-np", "4", "-H", "a:2,b:2", "-p", "2222", "-i", "/k",
         "--network-interfaces", "eth0", "true",
     )  # fmt: skip
-    assert found.environment == {"NCCL_IB_DISABLE": "1"}
+    assert found.environment == {}
 
 
 def test_docker_runs_as_the_caller_of_the_line(tmp_path: Path) -> None:
@@ -116,7 +143,7 @@ def test_docker_runs_as_the_caller_of_the_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fabric", launchers.FABRICS)
-@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun", "docker"])
+@pytest.mark.parametrize("launcher", ["mpirun", "horovodrun", "torchrun", "docker"])
 @pytest.mark.parametrize("which", TARGETS)
 def test_every_word_is_explained_and_all_can_be_pasted(which: str, launcher: str, fabric: Any) -> None:
     command = ("python", "my train.py", "$(touch x)", "#", "'")
@@ -232,6 +259,9 @@ def test_without_a_command_it_is_train_py(capsys: pytest.CaptureFixture[str]) ->
         ((ROW, "--kubernetes", "--pyxis"), "--pyxis means nothing"),
         ((ROW, "--slurm", "--nodes", "0"), "nodes"),
         ((ROW, "--slurm", "--pyxis", "--host-mpi", "/opt/mpi"), "another way"),
+        ((ROW, "--slurm", "--edf", "--podman-hpc"), "two ways"),
+        ((ROW, "--torchrun", "--hosts", "a:2,b:2"), "--torchrun starts programs of"),
+        ((ROW, "--torchrun", "--hosts", "a", "--ssh-key", "/k"), "--ssh-key means nothing"),
         ((ROW, "--slurm", "--host-mpi", "/opt/mpi;id"), "/opt/mpi;id"),
         (("*", "--mpirun", "--hosts", "a"), "name one of them"),
         (("cuda12-troch", "--mpirun", "--hosts", "a"), ROW),

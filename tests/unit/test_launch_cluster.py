@@ -16,7 +16,7 @@ import yaml
 from command import call
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
-from launch_targets import ROW, TARGETS
+from launch_targets import ROW, TARGETS, batch
 from rows import stack
 
 from stackwright.core.launch import launchers
@@ -56,12 +56,6 @@ def validator(schema: Any) -> Validator:
 OPERATOR, OF_THE_API = validator(SCHEMA), validator(strict(PUBLISHED))
 
 
-def batch(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> Batch:
-    made = launchers.LAUNCHERS["slurm"].make(TARGETS[which], launchers.site(**site), command)
-    assert isinstance(made, Batch)
-    return made
-
-
 def manifest(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> Manifest:
     made = launchers.LAUNCHERS["kubernetes"].make(TARGETS[which], launchers.site(**site), command)
     assert isinstance(made, Manifest)
@@ -80,8 +74,8 @@ def manifest(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> M
     ],
 )
 def test_each_mpi_meets_its_own_pmi_and_is_told_by_variables(which: str, wanted: tuple[str, ...]) -> None:
-    text = batch(which, interface="ib0").text
-    assert all(word in text for word in (*wanted, "NCCL_SOCKET_IFNAME=ib0"))
+    text = batch(which, interface="ib0", fabric="tcp").text
+    assert all(word in text for word in (*wanted, "NCCL_SOCKET_IFNAME=ib0", "NCCL_IB_DISABLE=1"))
 
 
 def test_the_script_asks_slurm_for_what_was_asked() -> None:
@@ -97,7 +91,7 @@ def test_the_three_ways_lead_into_the_container() -> None:
     hybrid, bound, pyxis = (
         batch("openmpi 5", **way) for way in ({}, {"host_mpi": "/opt/m"}, {"pyxis": True})
     )
-    assert "apptainer exec --nv row-1.sif true" in hybrid.text.replace(TARGETS["openmpi 5"].sif, "row-1.sif")
+    assert 'apptainer exec --nv row-1.sif "$@"' in hybrid.text.replace(TARGETS["openmpi 5"].sif, "row-1.sif")
     assert "--bind /opt/m:/opt/m:ro --env LD_LIBRARY_PATH=/opt/m/lib" in bound.text
     assert "apptainer" not in pyxis.text
     assert '"--container-mounts=$PWD:/workspace"' in pyxis.text
@@ -118,7 +112,7 @@ def test_enroot_is_told_the_registry_as_it_reads_it(image: str, source: str) -> 
     made = launchers.LAUNCHERS["slurm"].make(
         launchers.Target.of(stack(), image), launchers.site(pyxis=True), ("true",)
     )
-    assert f"enroot import -o row-1.sqsh {source}" in made.before[0].replace(stack().id, "row-1")
+    assert f"enroot import -o row-1.sqsh {source}" in made.before[1].replace(stack().id, "row-1")
 
 
 @pytest.mark.parametrize("which", TARGETS)
@@ -135,7 +129,16 @@ def test_an_mpi_that_was_bound_for_its_fabric_is_left_to_choose_it(which: str) -
 
 @pytest.mark.parametrize("which", TARGETS)
 @pytest.mark.parametrize(
-    "way", [{}, {"host_mpi": "/opt/m"}, {"pyxis": True}, {"fabric": "infiniband"}], ids=str
+    "way",
+    [
+        {},
+        {"host_mpi": "/opt/m"},
+        {"pyxis": True},
+        {"edf": True},
+        {"podman_hpc": True},
+        {"fabric": "infiniband"},
+    ],
+    ids=str,
 )
 def test_bash_hands_the_command_to_srun_as_it_was_given(
     which: str, way: dict[str, Any], tmp_path: Path
@@ -146,14 +149,17 @@ def test_bash_hands_the_command_to_srun_as_it_was_given(
     srun.chmod(0o755)
     made = batch(which, HOSTILE, **way)
     environment = {"SLURM_NTASKS": "2", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
     subprocess.run(["bash", "-c", launchers.script(made)], cwd=tmp_path, env=environment, check=True)
     *proofs, training, _ = (tmp_path / "got").read_text().split("\0\0")
     start = [word.replace("$PWD", str(tmp_path)) for option in made.step for word in option.words]
     assert training.split("\0") == [*start, *HOSTILE]
     *words, program, ranks, fabric = proofs[0].split("\0")
-    assert (words, ranks) == ([*start, "python3", "-c"], "2")  # from outside: the container may hide it
-    assert (program, fabric) == (made.proofs[0].program, way.get("fabric", "tcp"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["got", "srun"]
+    assert (words, ranks) == ([*start, "python3"], "2")  # from outside: the container may hide it
+    assert (program, fabric) == ("prove_world.py", way.get("fabric", "auto"))
+    assert (tmp_path / program).read_text() == f"{made.proofs[0].program}\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"got", "srun", *made.files}
 
 
 @pytest.mark.parametrize("which", TARGETS)

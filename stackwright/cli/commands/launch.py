@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from stackwright.cli.app import App, Words, allow_option, example, json_option, print_json, refuse
-from stackwright.core.components.table import LAUNCHERS, of, started_by
+from stackwright.cli.app import PATH, App, Words, allow_option, example, json_option, print_json, refuse
+from stackwright.core.components.table import COMMUNICATION, LAUNCHERS, of, started_by
 from stackwright.core.errors import UsageError
 from stackwright.core.launch import launchers as launch
 from stackwright.core.launch import tools
@@ -31,10 +32,11 @@ def _was_given(context: click.Context, name: str) -> bool:
 def _refuse_foreign(launcher: str, stack: Stack) -> None:
     """Refuse a launcher that comes with a communication layer that the row does not have."""
     if launcher in LAUNCHERS and launcher not in started_by(dict(stack.communication)):
+        owner = next(one for one in COMMUNICATION if launcher in dict(one.launchers))
         has = " and ".join(one.title for one in of(stack.communication))
         raise UsageError(
-            f"{stack.id} has {has}, with which no {launcher} comes",
-            hint=f"./build.py launch {stack.id} --mpirun, or another launcher",
+            f"--{launcher} starts programs of {owner.title}, and {stack.id} has {has}",
+            hint=f"add {owner.name} to the row, or: ./build.py launch {stack.id} --mpirun",
         )
 
 
@@ -55,7 +57,7 @@ def _chosen(names: Sequence[str], tool: str | None) -> str:
     epilog=example(
         "./build.py launch cuda12-torch --mpirun --hosts a:4,b:4 --interface eth0 --ssh-key /keys/id_ed25519",
         "./build.py launch cuda12-torch --mpirun --hosts a:4,b:4 --fabric infiniband -- python train.py -v",
-        "./build.py launch cuda12-torch --slurm --nodes 2 --per-node 4",
+        "./build.py launch cuda12-torch --slurm --nodes 2 --per-node 4 --into job",
         "./build.py launch cuda12-torch --kubernetes --nodes 2 --per-node 4 --format json",
     )
     + "\n\n\b\n  build.py launch ROW --slurm --tool NAME -- runs/today",
@@ -70,15 +72,21 @@ def _chosen(names: Sequence[str], tool: str | None) -> str:
 @click.option("--nodes", type=click.IntRange(1, launch.MOST_RANKS), default=1, help="how many nodes")
 @click.option("--per-node", type=click.IntRange(1, 64), default=1, help="how many ranks on each: one per GPU")
 @click.option("--interface", help="the network interface between the nodes, which every node has")
-@click.option("--fabric", type=click.Choice(launch.FABRICS), default="tcp", show_default=True)
+@click.option(
+    "--fabric", type=click.Choice(launch.FABRICS), default="auto", show_default=True,
+    help="between nodes; infiniband: fail where it is out of reach; auto: take it where it is there",
+)  # fmt: skip
 @click.option("--hca", metavar="DEVICE:PORT", help="with --fabric infiniband: take this device alone")
 @click.option("--host-mpi", metavar="FOLDER", help="slurm: bind the cluster's own MPI into the container")
 @click.option("--pyxis", is_flag=True, help="slurm: srun makes the container, with pyxis and enroot")
+@click.option("--edf", is_flag=True, help="slurm: srun makes it, of an environment definition file (CSCS)")
+@click.option("--podman-hpc", is_flag=True, help="slurm: podman-hpc makes the container (NERSC)")
 @click.option(
     "--ssh-port", type=click.IntRange(1, 65535), default=launch.SSH_PORT, show_default=True,
     help="where sshd-as-user listens",
 )  # fmt: skip
 @click.option("--ssh-key", metavar="PATH", help="the private key, as the container sees it")
+@click.option("--into", type=PATH, help="write it into this folder, with the files that it needs next to it")
 @allow_option
 @json_option
 @click.pass_obj
@@ -88,12 +96,13 @@ def launch_command(
 ) -> None:
     """Print what starts training over several ranks, or a tool; each setting is explained in a comment.
 
-    All that is printed can be pasted into a shell, handed to sbatch or applied by kubectl. COMMAND is what
-    each rank runs [default: python train.py]. Needs no engine and no network.
+    What is printed can be pasted into a shell, handed to sbatch or applied by kubectl; a script for sbatch
+    needs files next to it, which --into writes. COMMAND is what each rank runs [default: python train.py].
+    Needs no engine and no network.
     """
     from stackwright.core.render.dockerfile import reference
 
-    tool = options.pop("tool")
+    tool, into = options.pop("tool"), options.pop("into")
     launcher = _chosen([name for name in (*launch.LAUNCHERS, "apptainer") if options.pop(name)], tool)
     given = {name.replace("_", "-") for name in options if _was_given(context, name)}
     launch.suits(launcher, tools.READS if tool else launch.LAUNCHERS[launcher].reads, given)
@@ -112,7 +121,19 @@ def launch_command(
     else:
         _refuse_foreign(launcher, stack)
         made = launch.LAUNCHERS[launcher].make(target, site, command or launch.TRAIN)
+    if into is not None:
+        _write(app, into, launch.files(stack.id, made))
     if form == "json":
         print_json(launch.document(stack.id, launcher, made))
-    else:
+    elif into is None:
         click.echo(launch.script(made))
+        if beside := list(launch.files(stack.id, made))[1:]:
+            app.say(f"it needs {' and '.join(beside)} next to it: add --into FOLDER to write all")
+
+
+def _write(app: App, folder: Path, files: Mapping[str, str]) -> None:
+    """Write what is launched and what it needs next to it; what is there is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        app.say(f"wrote {folder / name}")

@@ -193,7 +193,8 @@ class Component:
     ``compiled`` is what of a row with the component is compiled from source as its field ``compile`` is, and
     ``added`` what is resolved and installed as its field ``pip`` is. ``server``: it is one, for a browser.
     ``build`` is how it is built for an image otherwise; ``patched``: patches/NAME changes its source.
-    ``launchers`` are programs of it that start ranks by SSH, by their names.
+    ``launchers`` are programs of it that start ranks, by their names: by SSH, but for those in
+    ``on_each_node``, which a person starts on every node.
     ``tested`` says with which libraries its wheels were tested.
     ``everywhere`` are rules about this release that hold with another base or package as well. ``facts`` are
     those of its tables that no rule names.
@@ -234,6 +235,7 @@ class Component:
     build: Build | None = None
     patched: bool = False
     launchers: tuple[tuple[str, Launcher], ...] = ()
+    on_each_node: frozenset[str] = frozenset()
     vulnerabilities: tuple[Vulnerability, ...] = ()
     rules: tuple[Placed, ...] = ()
     lock_rules: tuple[LockRule, ...] = ()

@@ -20,6 +20,8 @@ WAYS = (
     ("Slurm", "slurm", TWO),
     ("Slurm, with the cluster's own MPI", "slurm", replace(TWO, host_mpi="/opt/mpi")),
     ("Slurm, with pyxis", "slurm", replace(TWO, pyxis=True)),
+    ("Slurm, with an environment definition file", "slurm", replace(TWO, edf=True)),
+    ("Slurm, with podman-hpc", "slurm", replace(TWO, podman_hpc=True)),
     ("Kubernetes", "kubernetes", TWO),
     ("mpirun", "mpirun", NAMED),
     *((name, name, NAMED) for layer in COMMUNICATION for name, _ in layer.launchers),

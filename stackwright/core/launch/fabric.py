@@ -34,8 +34,9 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
         why = "NCCL's ranks find each other on this interface, and what goes over TCP goes here"
         yield Variable("NCCL_SOCKET_IFNAME", site.interface, why)
     if site.fabric is Fabric.TCP:
-        why = "NCCL over TCP, also where a host has InfiniBand: there launch with --fabric infiniband"
+        why = "NCCL over TCP as --fabric tcp asks, also where a host has InfiniBand"
         yield Variable("NCCL_IB_DISABLE", "1", why)
+    if site.fabric is not Fabric.INFINIBAND:
         return
     if target.nccl_code >= NCCL_NET_SINCE:
         yield Variable(
@@ -49,13 +50,13 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
 
 
 def ucx(site: Site) -> Iterator[Variable]:
-    """UCX chooses by itself among what is allowed here."""
+    """UCX chooses by itself among what is allowed here: among all, if nothing is."""
+    device = site.interface
     if site.fabric is Fabric.INFINIBAND:
         yield Variable("UCX_TLS", "rc,sm,self", "MPI by RDMA or shared memory: fail rather than take TCP")
         device = site.hca
-    else:
+    elif site.fabric is Fabric.TCP:
         yield Variable("UCX_TLS", "tcp,sm,self", "MPI by TCP between hosts, by shared memory on one")
-        device = site.interface
     if device:
         yield Variable("UCX_NET_DEVICES", device, "the only network device that MPI may use")
 
@@ -63,6 +64,10 @@ def ucx(site: Site) -> Iterator[Variable]:
 def uses_ucx(target: Target, site: Site) -> bool:
     """Debian's MPICH has nothing else (mpichversion: ch4:ucx)."""
     return target.mpi.flavour is MpiFlavour.MPICH or site.fabric is Fabric.INFINIBAND
+
+
+def may_use_ucx(target: Target, site: Site) -> bool:
+    return uses_ucx(target, site) or site.fabric is Fabric.AUTO
 
 
 def proofs(site: Site, ranks: str) -> Iterator[Proof]:

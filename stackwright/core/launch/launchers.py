@@ -24,13 +24,14 @@ from stackwright.core.launch.recipe import (
     Site,
     Target,
     document,
+    files,
     script,
 )
 from stackwright.core.launch.slurm import slurm
 
 __all__ = [
     "FABRICS", "LAUNCHERS", "MOST_RANKS", "SSH_PORT", "TRAIN", "Launch", "Line", "Site", "Target", "chosen",
-    "document", "hosts", "script", "site", "suits",
+    "document", "files", "hosts", "script", "site", "suits",
 ]  # fmt: skip
 
 
@@ -44,18 +45,21 @@ class Launcher:
 
 
 _FABRIC = ("interface", "fabric", "hca")
-_BY_SSH = frozenset(("hosts", "ssh-port", "ssh-key", *_FABRIC))
+_NAMED = frozenset(("hosts", *_FABRIC))
+_BY_SSH = _NAMED | {"ssh-port", "ssh-key"}
 
 LAUNCHERS: dict[str, Launcher] = {
     "mpirun": Launcher(mpirun, "the line of mpirun", _BY_SSH),
     **{
-        name: Launcher(make, f"the line of {name}", _BY_SSH)
+        name: Launcher(make, f"the line of {name}", _NAMED if name in layer.on_each_node else _BY_SSH)
         for layer in COMMUNICATION
         for name, make in layer.launchers
     },
     "docker": Launcher(docker, "the line of docker run, on one host", frozenset(("per-node",))),
     "slurm": Launcher(
-        slurm, "a script for sbatch", frozenset(("nodes", "per-node", "host-mpi", "pyxis", *_FABRIC))
+        slurm,
+        "a script for sbatch",
+        frozenset(("nodes", "per-node", "host-mpi", "pyxis", "edf", "podman-hpc", *_FABRIC)),
     ),
     "kubernetes": Launcher(
         kubernetes, "an MPIJob for the MPI Operator", frozenset(("nodes", "per-node", *_FABRIC))

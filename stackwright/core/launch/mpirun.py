@@ -18,6 +18,12 @@ from stackwright.core.launch.fabric import (
 from stackwright.core.launch.recipe import Fabric, Line, Option, Site, Target, Variable
 from stackwright.core.model.row import MpiFlavour
 
+DEVICES = {
+    Fabric.AUTO: "--ulimit memlock=-1 $(test ! -e /dev/infiniband || echo --device /dev/infiniband) ",
+    Fabric.TCP: "",
+    Fabric.INFINIBAND: "--ulimit memlock=-1 --device /dev/infiniband ",
+}
+"""What a container needs of its host to reach InfiniBand."""
 WHEN = "where you start the containers of each node yourself, with Docker and without a scheduler"
 
 
@@ -28,7 +34,9 @@ def mpirun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
 
 def proven(line: Line, site: Site) -> Line:
     """With its proofs where the site has a fabric that they can miss: else it stays one line."""
-    return line if site.fabric is Fabric.TCP else replace(line, proofs=tuple(proofs(site, str(site.ranks))))
+    if site.fabric is not Fabric.INFINIBAND:
+        return line
+    return replace(line, proofs=tuple(proofs(site, str(site.ranks))))
 
 
 def counted(site: Site, hosts_option: str) -> tuple[Option, ...]:
@@ -74,9 +82,16 @@ def openmpi_transport(site: Site, *, modern: bool) -> Iterator[tuple[str, str, s
         why = "MPI over UCX: Debian's openmpi-mca-params.conf forbids it, and TCP would be taken in silence"
         yield "pml", "ucx", why
         return
-    memory = "sm" if modern else "vader"
-    yield "pml", "ob1", "MPI over the transports that btl names, and not over UCX"
-    yield "btl", f"self,{memory},tcp", "TCP between hosts, shared memory on one"
+    if site.fabric is Fabric.TCP:
+        memory = "sm" if modern else "vader"
+        yield "pml", "ob1", "MPI over the transports that btl names, and not over UCX"
+        yield "btl", f"self,{memory},tcp", "TCP between hosts, shared memory on one"
+    else:
+        why = (
+            "MPI chooses: InfiniBand, by UCX, where the nodes have it, and else TCP; "
+            "Debian's openmpi-mca-params.conf would rule UCX out"
+        )
+        yield "pml", "^v", why
     if site.interface:
         why = "else MPI tries every interface, and hangs on a bridge that has the same address on each host"
         yield "btl_tcp_if_include", site.interface, why
@@ -112,7 +127,7 @@ def mpich_options(target: Target, site: Site, interface: tuple[Option, ...] = ()
 
 def before(target: Target, site: Site) -> tuple[str, ...]:
     """How the containers are started that the line connects."""
-    fabric = "--device /dev/infiniband --ulimit memlock=-1 " if site.fabric is Fabric.INFINIBAND else ""
+    fabric = DEVICES[site.fabric]
     return (
         "First, on each host, next to your program, as the owner of the job's keys in ./keys:",
         f"  docker run -d --name job --network host --gpus all --shm-size 1g {fabric}"

@@ -10,6 +10,8 @@ from stackwright.core.errors import UsageError
 from stackwright.core.launch.recipe import Fabric, Host, Site
 
 MOST_RANKS = 4096
+WAYS = ("pyxis", "edf", "podman_hpc")
+"""Fields of a ``Site``: ways into the container, without Apptainer."""
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = re.compile(
@@ -56,9 +58,11 @@ class NodeFields(TypedDict, total=False):
     ssh_key: str | None
     host_mpi: str | None
     pyxis: bool
+    edf: bool
+    podman_hpc: bool
 
 
-def site(*, hosts_text: str | None = None, fabric: str = Fabric.TCP, **fields: Unpack[NodeFields]) -> Site:
+def site(*, hosts_text: str | None = None, fabric: str = Fabric.AUTO, **fields: Unpack[NodeFields]) -> Site:
     """Return the site that the options describe. Raise UsageError for the first one that is wrong."""
     described = Site(**fields, fabric=Fabric(fabric))
     for option, value, notation, what, example in (
@@ -77,8 +81,12 @@ def site(*, hosts_text: str | None = None, fabric: str = Fabric.TCP, **fields: U
             raise UsageError(f"{option}: {value!r} is not {what}", hint=f"write it as in {example}")
     if described.hca and described.fabric is not Fabric.INFINIBAND:
         raise UsageError("--hca is about InfiniBand", hint="add --fabric infiniband")
-    if described.host_mpi and described.pyxis:
-        raise UsageError("--host-mpi is about Apptainer, and --pyxis is another way", hint="leave one out")
+    others = [name for name in WAYS if getattr(described, name)]
+    ways = [f"--{name.replace('_', '-')}" for name in others]
+    if described.host_mpi and ways:
+        raise UsageError(f"--host-mpi is about Apptainer, and {ways[0]} is another way", hint="leave one out")
+    if len(ways) > 1:
+        raise UsageError(f"{' and '.join(ways)} are two ways into the container", hint="leave one out")
     return replace(described, hosts=hosts(hosts_text)) if hosts_text is not None else described
 
 

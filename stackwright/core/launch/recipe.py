@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -15,6 +15,9 @@ from stackwright.core.model.row import Mpi, MpiFlavour, Stack
 
 
 class Fabric(StrEnum):
+    """What data takes between nodes. ``AUTO``: InfiniBand where the nodes have it, and else TCP."""
+
+    AUTO = "auto"
     TCP = "tcp"
     INFINIBAND = "infiniband"
 
@@ -83,19 +86,22 @@ class Site:
     """The nodes of a job and the way between them. ``hca`` is device:port, as in "mlx5_0:1".
 
     ``hosts`` names the nodes; where a scheduler chooses them there is only their number.
-    ``host_mpi`` is the folder of the cluster's own MPI, ``pyxis`` that srun starts the container.
+    ``host_mpi`` is the folder of the cluster's own MPI. ``pyxis``, ``edf`` and ``podman_hpc`` are other ways
+    into the container than Apptainer.
     """
 
     hosts: tuple[Host, ...] = ()
     nodes: int = 1
     per_node: int = 1
     interface: str | None = None
-    fabric: Fabric = Fabric.TCP
+    fabric: Fabric = Fabric.AUTO
     hca: str | None = None
     ssh_port: int = SSH_PORT
     ssh_key: str | None = None
     host_mpi: str | None = None
     pyxis: bool = False
+    edf: bool = False
+    podman_hpc: bool = False
 
     @property
     def ranks(self) -> int:
@@ -115,7 +121,9 @@ class Option:
     expands: bool = False
 
     def __str__(self) -> str:
-        return " ".join(f'"{word}"' for word in self.words) if self.expands else shlex.join(self.words)
+        if not self.expands:
+            return shlex.join(self.words)
+        return " ".join(f'"{word}"' if "$" in word else shlex.quote(word) for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +138,19 @@ class Variable:
         return f"{self.name}={shlex.quote(self.value)}"
 
 
+RANKS = "in_all_ranks"
+"""The function of a script that starts a command in all ranks."""
+
 END = "END_OF_PROGRAM"
 """No line of a program that a script carries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """A program of Python that every rank runs before the training; ``words`` are for a shell."""
+    """A program of Python that every rank runs before the training; ``words`` are for a shell.
+
+    A line carries it; a script for a scheduler finds it in a file next to it.
+    """
 
     name: str
     program: str
@@ -149,6 +163,14 @@ class Proof:
     @property
     def run(self) -> str:
         return " ".join(("python3", "-c", f'"${self.name}"', *self.words))
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.py"
+
+    @property
+    def run_file(self) -> str:
+        return " ".join(("python3", self.file, *self.words))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +221,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A script for sbatch: ``directives`` for Slurm, the proofs, then the line."""
+    """A script for sbatch: ``directives`` for Slurm, the proofs, then the line.
+
+    ``beside`` has the files that lie next to the script besides the proofs: content by name.
+    """
 
     directives: tuple[Option, ...]
     variables: tuple[Variable, ...]
@@ -208,6 +233,12 @@ class Batch:
     command: tuple[str, ...]
     when: str
     before: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """What the script needs next to it: content by name."""
+        return {**self.beside, **{proof.file: f"{proof.program}\n" for proof in self.proofs}}
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
@@ -226,15 +257,29 @@ class Batch:
             *(f"#SBATCH {directive}" for directive in self.directives),
             "set -euo pipefail",
             *(f"export {variable}" for variable in self.variables),
-            *(line for proof in self.proofs for line in (proof.carried, f"{start} {proof.run}")),
-            f"{start} {shlex.join(self.command)}",
+            *self._proven(start),
+            f"{RANKS if self.proofs else start} {shlex.join(self.command)}",
         )
         return "\n".join(lines)
+
+    def _proven(self, start: str) -> Iterator[str]:
+        """Yield what comes before the training, and a function that starts each of them in all ranks."""
+        if not self.proofs:
+            return
+        missing = "$file is not here: launch … --into FOLDER writes it next to this script"
+        yield f"for file in {' '.join(self.files)}; do"
+        yield f'    test -e "$file" || {{ echo "{missing}" >&2; exit 1; }}'
+        yield "done"
+        yield f'{RANKS}() {{\n    {start} "$@"\n}}'
+        yield from (f"{RANKS} {proof.run_file}" for proof in self.proofs)
 
     @property
     def parts(self) -> Mapping[str, Any]:
         environment = {variable.name: variable.value for variable in self.variables}
-        return {"environment": environment, "argv": list(self.argv), "script": script(self)}
+        return {
+            "environment": environment, "argv": list(self.argv), "script": script(self),
+            "files": dict(self.files),
+        }  # fmt: skip
 
 
 class _Readable(yaml.SafeDumper):
@@ -277,6 +322,17 @@ def script(launch: Launch) -> str:
     reasons = (f"{setting}: {why}" for setting, why in launch.settings)
     remarks = (f"# {remark.replace(chr(10), ' ')}" for remark in (when, *launch.before, *reasons))
     return "\n".join([*first, *remarks, launch.text])
+
+
+def files(row: str, launch: Launch) -> Mapping[str, str]:
+    """Return all that is written for a launch: content by name."""
+    match launch:
+        case Batch():
+            return {f"{row}.sbatch": f"{script(launch)}\n", **launch.files}
+        case Manifest():
+            return {f"{row}.yaml": f"{script(launch)}\n"}
+        case Line():
+            return {f"{row}.sh": f"{script(launch)}\n"}
 
 
 def document(row: str, launcher: str, launch: Launch) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from stackwright.build.sif import convert
+from stackwright.core.launch import fabric
+from stackwright.core.launch.recipe import Fabric, Site
 from stackwright.engines import apptainer
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
@@ -103,6 +105,8 @@ def up(
     tag = uuid4().hex[:8]
     network, containers = f"slurm-{tag}", tuple(f"slurm-{host}-{tag}" for host in HOSTS)
     (folder / "slurm").mkdir()
+    for proof in fabric.proofs(Site(nodes=2, fabric=Fabric.INFINIBAND), ""):
+        (folder / proof.file).write_text(proof.program)
     OUT.mkdir(exist_ok=True)  # else the engine makes it
     for path in (folder, folder / "slurm"):
         os.chown(path, USER, USER)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rows import stack
 
 from stackwright.core.launch import launchers
+from stackwright.core.launch.recipe import Batch
 from stackwright.core.model.row import Mpi
 
 TARGETS = {
@@ -16,3 +19,10 @@ TARGETS = {
     }.items()
 }
 ROW = "cuda12-torch"
+
+
+def batch(which: str, command: tuple[str, ...] = ("true",), **site: Any) -> Batch:
+    """The script for sbatch of a site that is described as on the command line."""
+    made = launchers.LAUNCHERS["slurm"].make(TARGETS[which], launchers.site(**site), command)
+    assert isinstance(made, Batch)
+    return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stackwright.core.components.component import Component, Document, Field, Kind
 from stackwright.core.components.torch_distributed import checks, facts, rules
+from stackwright.core.components.torch_distributed.launcher import torchrun
 from stackwright.core.model.row import Stack, Tier
 
 
@@ -31,6 +32,8 @@ TORCH_DISTRIBUTED = Component(
     joins=lambda stack: "torch.distributed",
     examples=lambda stack: (checks.NAME,),
     checks=checks.RULES,
+    launchers=(("torchrun", torchrun),),
+    on_each_node=frozenset(("torchrun",)),
     rules=rules.RULES,
     lock_rules=rules.LOCK_RULES,
     documents=(
