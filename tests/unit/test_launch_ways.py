@@ -51,14 +51,14 @@ def test_a_file_that_is_missing_is_named_before_anything_starts(tmp_path: Path) 
 def test_the_environment_definition_file_is_toml_that_names_the_image() -> None:
     """The entries are those of https://docs.cscs.ch/software/container-engine/edf/."""
     made = batch("openmpi 5", edf=True)
-    (name,) = made.beside
+    (name,) = made.extra
     assert f"--environment=./{name}" in made.text
-    read = tomllib.loads(made.beside[name])
+    read = tomllib.loads(made.extra[name])
     assert read == {
         "image": f"${{PWD}}/{TARGETS['openmpi 5'].row}.sqsh", "mounts": ["${PWD}:/workspace"],
         "workdir": "/workspace", "entrypoint": False, "env": {"PMIX_MCA_psec": "native"},
     }  # fmt: skip
-    assert "env" not in tomllib.loads(next(iter(batch("mpich", edf=True).beside.values())))
+    assert "env" not in tomllib.loads(next(iter(batch("mpich", edf=True).extra.values())))
 
 
 def test_podman_hpc_is_given_what_is_set_for_the_ranks() -> None:

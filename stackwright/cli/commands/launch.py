@@ -127,8 +127,8 @@ def launch_command(
         print_json(launch.document(stack.id, launcher, made))
     elif into is None:
         click.echo(launch.script(made))
-        if beside := list(launch.files(stack.id, made))[1:]:
-            app.say(f"it needs {' and '.join(beside)} next to it: add --into FOLDER to write all")
+        if extra := list(launch.files(stack.id, made))[1:]:
+            app.say(f"it needs {' and '.join(extra)} next to it: add --into FOLDER to write all")
 
 
 def _write(app: App, folder: Path, files: Mapping[str, str]) -> None:

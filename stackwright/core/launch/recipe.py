@@ -223,7 +223,7 @@ class Line:
 class Batch:
     """A script for sbatch: ``directives`` for Slurm, the proofs, then the line.
 
-    ``beside`` has the files that lie next to the script besides the proofs: content by name.
+    ``extra`` has the files that lie next to the script besides the proofs: content by name.
     """
 
     directives: tuple[Option, ...]
@@ -233,12 +233,12 @@ class Batch:
     command: tuple[str, ...]
     when: str
     before: tuple[str, ...] = ()
-    beside: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> Mapping[str, str]:
         """What the script needs next to it: content by name."""
-        return {**self.beside, **{proof.file: f"{proof.program}\n" for proof in self.proofs}}
+        return {**self.extra, **{proof.file: f"{proof.program}\n" for proof in self.proofs}}
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:

@@ -2,7 +2,7 @@
 
 Five ways into the container: Apptainer with the container's own MPI over the PMI of Slurm (hybrid) or with
 the cluster's MPI bound in; pyxis and an environment definition file (EDF), where srun itself makes the
-container; and podman-hpc. EDF and podman-hpc are as their documents say, and have not been run.
+container; and podman-hpc. EDF and podman-hpc are as their documents say: they were never run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EDF = (
 )
 PODMAN = "on a cluster with Slurm and podman-hpc, as those of NERSC"
 SUBMIT = "Submit it with sbatch, -p and -t for your partition and time."
-UNTRIED = "Not tried on such a cluster: whether the ranks meet is what the check before the training says."
+UNTRIED = "Not tried on such a cluster: the check before the training says whether the ranks see each other."
 
 PMI: Mapping[str, str] = {MpiFlavour.OPENMPI: "pmix", MpiFlavour.MPICH: "pmi2"}
 """srun --mpi=…: run with Debian's Open MPI 5.0.7 and MPICH 4.2.1 against Slurm 24.11; PMI-2 starts Open MPI's
@@ -45,7 +45,7 @@ class Way:
     options: tuple[Option, ...]
     when: str
     before: tuple[str, ...]
-    beside: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 def slurm(target: Target, site: Site, command: tuple[str, ...]) -> Batch:
@@ -60,7 +60,7 @@ def slurm(target: Target, site: Site, command: tuple[str, ...]) -> Batch:
         command=command,
         when=way.when,
         before=way.before,
-        beside=way.beside,
+        extra=way.extra,
     )
     needs = f"It needs {' and '.join(made.files)} next to it: `launch … --into FOLDER` writes all."
     return replace(made, before=(needs, *way.before))
@@ -190,7 +190,7 @@ def _edf(target: Target) -> Way:
     )
     return Way(
         options=(option,), when=EDF, before=(_import(target), UNTRIED, SUBMIT),
-        beside={name: "\n".join(lines) + "\n"},
+        extra={name: "\n".join(lines) + "\n"},
     )  # fmt: skip
 
 

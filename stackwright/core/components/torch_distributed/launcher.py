@@ -1,4 +1,4 @@
-"""``torchrun`` on each node, in its container: they meet at the first one, without MPI and without ssh."""
+"""``torchrun`` on each node, in its container: they connect to the first one, without MPI and without ssh."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def torchrun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
     options = (
         Option((f"--nnodes={len(site.hosts)}",), "how many nodes: it waits until this line runs on all"),
         Option((f"--nproc-per-node={ranks}",), "how many ranks on each node: one per GPU"),
-        Option(("--rdzv-backend=c10d",), "the nodes meet without another program"),
+        Option(("--rdzv-backend=c10d",), "the nodes find each other without another program"),
         Option((f"--rdzv-endpoint={first}:{PORT}",), "the first node, by a name that all of them know"),
         Option((f"--rdzv-id={target.row}",), "the job's name, so that another job there is not joined"),
         Option(("--no-python",), "the command below is started as it is"),
@@ -38,7 +38,7 @@ def torchrun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
 
 
 def _variables(target: Target, site: Site) -> tuple[Variable, ...]:
-    """Gloo, by which CPUs communicate, has an interface of its own to be told."""
+    """Gloo, by which CPUs communicate, has a variable of its own for the interface."""
     why = "Gloo, which sums on CPUs, connects on this interface"
     gloo = (Variable("GLOO_SOCKET_IFNAME", site.interface, why),) if site.interface else ()
     return (*nccl(target, site), *gloo)
