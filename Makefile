@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test page thorough env engine faults frameworks hpc nodes accepted lock-tools docs docs-links docs-versions
+.PHONY: run matrix test page thorough env engine faults frameworks hpc nodes pythons accepted lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -52,6 +52,11 @@ hpc: env engine
 # Two engines as two nodes, a registry between them, Dask and Slurm; workers are killed.
 nodes: env engine
 	$(PYTHON) -m pytest tests/nodes
+
+# The wheel, installed with Python 3.11 to 3.14 on bare hosts of Debian and Ubuntu; needs root. Ubuntu's has to
+# be found by STACKWRIGHT_UBUNTU_MIRROR.
+pythons: env
+	tests/e2e/pythons.sh
 
 # Every accepted combination locks, imports and compiles: hours and much disk the first time, and later what
 # changed. Answers are kept below out/accepted; `python -m stackwright.audit.accepted --help` says what else it does.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bare_host.sh [--out DIR] COMMAND...: runs a command in a clean clone of this checkout on a bare Debian host.
+# bare_host.sh [--out DIR] COMMAND...: runs a command in a clean clone of this checkout on a bare Debian or
+# Ubuntu host.
 #
 # The host is what `mmdebstrap --variant=minbase` makes plus git, make, python3 and ca-certificates: no
 # engine, no init system, no sudo, no pip. It lives in a folder, in its own mount, process and network
@@ -8,7 +9,8 @@
 #
 #   --out DIR  the clone's out/ is this folder, which is kept
 #
-# Environment: STACKWRIGHT_BARE_SUITE (bookworm), STACKWRIGHT_BARE_ROOT (folder to make the host in, /var/tmp),
+# Environment: STACKWRIGHT_BARE_SUITE (bookworm; one of Ubuntu's needs STACKWRIGHT_UBUNTU_MIRROR),
+# STACKWRIGHT_BARE_ROOT (folder to make the host in, /var/tmp),
 # STACKWRIGHT_BARE_CACHE (folder for the host's tarball, out/cache of the checkout).
 # The command's exit code is this program's.
 set -euo pipefail
@@ -22,8 +24,15 @@ die() { printf 'bare_host: %s\n' "$*" >&2; exit 1; }
 
 # --- from the host's own configuration: mirror, certificates, proxies ------------------------------
 
+is_ubuntu() { [[ " jammy noble resolute " == *" $SUITE "* ]]; }
+
 sources() { # apt lines of the suite, from the mirrors that this host uses
     local codename
+    if is_ubuntu; then
+        [[ -n ${STACKWRIGHT_UBUNTU_MIRROR:-} ]] || die "set STACKWRIGHT_UBUNTU_MIRROR for $SUITE"
+        echo "deb $STACKWRIGHT_UBUNTU_MIRROR $SUITE main universe"
+        return
+    fi
     # shellcheck source=/dev/null
     codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
     # shellcheck disable=SC2016  # the dollars are apt's
@@ -32,13 +41,24 @@ sources() { # apt lines of the suite, from the mirrors that this host uses
             sub(host, suite, $2); line = "deb " $1 " " $2 " main"; if (!seen[line]++) print line }'
 }
 
+keyring() { # of Ubuntu's archive, without installing it on a host of Debian's
+    local folder=$CACHE/ubuntu-keyring
+    if [[ ! -d $folder ]]; then
+        mkdir -p "$folder.$$"
+        (cd "$folder.$$" && apt-get download -qq ubuntu-keyring && dpkg-deb -x ubuntu-keyring_*.deb .)
+        mv "$folder.$$" "$folder"
+    fi
+    echo "--keyring=$folder/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+}
+
 tarball() { # makes it once a day
-    local file=$CACHE/bare-$SUITE.tar
+    local file=$CACHE/bare-$SUITE.tar keys=()
     if [[ -z $(find "$file" -mtime -1 2>/dev/null) ]]; then
         mkdir -p "$CACHE"
         sources >"$file.sources"
         [[ -s $file.sources ]] || die "no apt source of this host has its own release"
-        mmdebstrap --quiet --format=tar --variant=minbase --include=git,make,python3,ca-certificates \
+        if is_ubuntu; then keys=("$(keyring)"); fi
+        mmdebstrap --quiet --format=tar --variant=minbase "${keys[@]}" --include=git,make,python3,ca-certificates \
             "$SUITE" "$file.$$" - <"$file.sources" >&2
         mv "$file.$$" "$file"
     fi
