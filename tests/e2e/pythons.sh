@@ -23,8 +23,10 @@ here() { # the last line is a row of the table
     # What `make env` installs: of every package a wheel for this Python whose hash is in the lock.
     pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --require-hashes \
         --only-binary :all: --no-binary www-authenticate -r "$requirements"
+    # shellcheck source=/dev/null
+    . /etc/os-release
     version=$(python -c 'import platform; print(platform.python_version())')
-    echo "| $version | $(. /etc/os-release && echo "$PRETTY_NAME") | passed | passed | $((SECONDS - started)) s |"
+    echo "| $version | $PRETTY_NAME | passed | passed | $((SECONDS - started)) s |"
 }
 
 if [[ ${1:-} == --here ]]; then
