@@ -101,7 +101,7 @@ def test_a_container_that_hides_the_pmi_is_the_same_trap(
     hiding: str, flavour: str, sif: Path, cluster: Cluster
 ) -> None:
     hidden = recipe(flavour, sif, per_node=2).replace(
-        "apptainer exec", f"apptainer exec {hiding} --bind {JOB}"
+        "apptainer exec", f"apptainer exec {hiding} --bind {JOB} --pwd {JOB}"
     )
     done = cluster.submit(hidden)
     assert not done.ok

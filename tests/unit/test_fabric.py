@@ -45,7 +45,7 @@ def test_tcp_between_nodes_has_a_name_where_the_site_said_infiniband(way: str) -
     said = world.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1", way])
     assert said.startswith("fell back to TCP: the site says infiniband")
     assert f"by {way}." in said
-    assert world.slow("tcp", 2, [way]) == ""
+    assert world.slow("tcp", 2, [way]) == world.slow("auto", 2, [way]) == ""
     assert world.slow("infiniband", 1, [way]) == ""
 
 

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+INFINIBAND = "infiniband"
+"""On a site with it, nothing may go by TCP between nodes; with "auto" and "tcp" it may."""
 LIBRARIES = ("libmpi.so.40", "libmpich.so.12", "libmpi.so.12")
 """Open MPI 4 and 5; Debian's MPICH; the name that MPICH's ABI has elsewhere, as when it is bound in."""
 MPICH_COMM_WORLD, MPICH_BYTE = 0x44000000, 0x4C00010D
@@ -87,7 +89,7 @@ def ways(log: str) -> list[str]:
 
 def slow(fabric: str, nodes: int, found: list[str]) -> str:
     """What is wrong with the ways between nodes on a site with this fabric."""
-    if fabric == "tcp" or nodes < 2:
+    if fabric != INFINIBAND or nodes < 2:
         return ""
     if not found:
         return (
@@ -137,8 +139,8 @@ def asked(fabric: str) -> tuple[dict[str, int], str]:
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
         child = os.fork()
         if child == 0:
-            os.environ.update(SAY if fabric == "tcp" else {**SAY, **CHOOSE})
-            for name in ("UCX_LOG_FILE", *(() if fabric == "tcp" else FORCED)):
+            os.environ.update({**SAY, **CHOOSE} if fabric == INFINIBAND else SAY)
+            for name in ("UCX_LOG_FILE", *(FORCED if fabric == INFINIBAND else ())):
                 os.environ.pop(name, None)
             with contextlib.suppress(BaseException):
                 child_main(answer.fileno(), log.fileno())
