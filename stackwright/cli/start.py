@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
+from stackwright import __version__
 from stackwright.cli.app import PATH, App, example
 from stackwright.cli.program import PROGRAM
 from stackwright.core.errors import UsageError
@@ -21,21 +23,33 @@ ROW = "cuda12-torch"
 def first_files() -> dict[str, bytes]:
     """Return what a repository of images begins with: content by path."""
     from stackwright.core.config.schema import json_schema
+    from stackwright.host.site.file import json_schema as site_schema
+    from stackwright.nightly.ci import files as ci
 
     return {
         "matrix.yaml": (STARTER / "matrix.yaml").read_bytes(),
-        "matrix.schema.json": f"{json.dumps(json_schema(), indent=2)}\n".encode(),
+        "matrix.schema.json": _text(json_schema()),
         "site.yaml": (STARTER / "site.yaml").read_bytes(),
+        "site.schema.json": _text(site_schema()),
+        "requirements.txt": (STARTER / "requirements.txt").read_text().format(version=__version__).encode(),
         ".gitignore": (STARTER / "gitignore").read_bytes(),
         f"locks/{ROW}.txt": (ROOT / "locks" / f"{ROW}.txt").read_bytes(),
+        **{file.path: file.text.encode() for file in ci.files(ci.OWN, own=True)},
     }
+
+
+def _text(schema: dict[str, Any]) -> bytes:
+    return f"{json.dumps(schema, indent=2)}\n".encode()
 
 
 @click.command("init", epilog=example("./build.py init images"))
 @click.argument("folder", type=PATH, default=Path())
 @click.pass_obj
 def init_command(app: App, folder: Path) -> None:
-    """Write a first matrix.yaml with its lock, site.yaml and .gitignore. A file that is there is kept."""
+    """Write a first matrix.yaml with its lock, site.yaml, .gitignore and the files of CI.
+
+    A file that is there is kept. The files of CI are for GitHub and for GitLab: delete what you do not use.
+    """
     files = first_files()
     there = [name for name in files if (folder / name).exists()]
     if "matrix.yaml" in there:
@@ -49,6 +63,7 @@ def init_command(app: App, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+        path.chmod(0o755 if path.suffix == ".sh" else 0o644)
         app.say(f"wrote {path}")
     inside = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
     app.say(f"next: {inside}{PROGRAM} plan")

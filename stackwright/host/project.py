@@ -27,6 +27,11 @@ class Project:
     out: Path
 
     @property
+    def own(self) -> bool:
+        """Whether the matrix is in a repository of one's own, and not in the checkout of Stackwright."""
+        return self.matrix.parent != self.root
+
+    @property
     def locks(self) -> Path:
         """Locks are in `locks/` next to their matrix."""
         return self.matrix.parent / "locks"

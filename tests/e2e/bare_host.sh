@@ -44,8 +44,8 @@ sources() { # apt lines of the suite, from the mirrors that this host uses
 keyring() { # of Ubuntu's archive, without installing it on a host of Debian's
     local folder=$CACHE/ubuntu-keyring
     if [[ ! -d $folder ]]; then
-        mkdir -p "$folder.$$"
-        (cd "$folder.$$" && apt-get download -qq ubuntu-keyring && dpkg-deb -x ubuntu-keyring_*.deb .)
+        SUITE=trixie sources | mmdebstrap --quiet --variant=extract --include=ubuntu-archive-keyring \
+            trixie "$folder.$$" - >&2
         mv "$folder.$$" "$folder"
     fi
     echo "--keyring=$folder/usr/share/keyrings/ubuntu-archive-keyring.gpg"
@@ -57,8 +57,13 @@ tarball() { # makes it once a day
         mkdir -p "$CACHE"
         sources >"$file.sources"
         [[ -s $file.sources ]] || die "no apt source of this host has its own release"
-        if is_ubuntu; then keys=("$(keyring)"); fi
-        mmdebstrap --quiet --format=tar --variant=minbase "${keys[@]}" --include=git,make,python3,ca-certificates \
+        if is_ubuntu; then
+            keys=("$(keyring)")
+            [[ -e ${keys[0]#--keyring=} ]] || die "the key of Ubuntu's archive cannot be had"
+        fi
+        # A mirror that lags has a Release file of the next Debian that is past its date.
+        mmdebstrap --quiet --format=tar --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' \
+            "${keys[@]}" --include=git,make,python3,ca-certificates \
             "$SUITE" "$file.$$" - <"$file.sources" >&2
         mv "$file.$$" "$file"
     fi

@@ -13,13 +13,14 @@ from stackwright.core.errors import DriftError, UsageError
     epilog=example("./build.py ci --github", "./build.py ci --check"),
 )
 @click.option("--github", is_flag=True, help="the workflows, .github/workflows/*.yml")
-@click.option("--gitlab", is_flag=True, help="the pipeline, docs/gitlab-ci.yml")
+@click.option("--gitlab", is_flag=True, help="the pipeline, .gitlab-ci.yml")
 @click.option("--check", is_flag=True, help="write nothing; fail where a file is not up to date")
 @click.pass_obj
 def ci_command(app: App, /, **options: bool) -> None:
     """Write the workflows of a CI service, which build, prove and publish every night what changed.
 
-    Which rows share a job is found out when they run (`shards list`), so they do not change with the rows.
+    They are written next to the matrix. Which rows share a job is found out when they run (`shards list`), so
+    they do not change with the rows.
     """
     services = [name for name in ("github", "gitlab") if options[name]]
     if options["check"]:
@@ -29,15 +30,19 @@ def ci_command(app: App, /, **options: bool) -> None:
         raise UsageError("for which service?", hint="--github, --gitlab, or both")
     from stackwright.nightly.ci import files
 
-    for file in files.files(services):
-        files.write(app.project.root, file)
+    for file in files.files(services, own=app.project.own):
+        files.write(app.project.matrix.parent, file)
         app.say(f"wrote {file.path}")
 
 
 def _check(app: App, services: list[str]) -> None:
     from stackwright.nightly.ci import files
 
-    found = files.drift(app.project.root, files.files(services or files.WRITTEN))
+    root, own = app.project.matrix.parent, app.project.own
+    asked = services or [name for name in files.OWN if not own or files.used(root, name)]
+    if not asked:
+        raise UsageError("no file of CI is here", place=str(root), hint=_again([]))
+    found = files.drift(root, files.files(asked, own=own))
     if found:
         raise DriftError("\n  ".join(("the files of CI are not up to date:", *found)), hint=_again(services))
     app.say("the files of CI are as they would be written")

@@ -56,7 +56,7 @@ def list_command(app: App, rows: Words, where: Words, minutes: int, form: str) -
     if form == "json":
         print_json(listing.document(found))
     else:
-        click.echo(listing.FORMS[form](found), nl=False)
+        click.echo(listing.FORMS[form](found, own=app.project.own), nl=False)
 
 
 def _works(app: App, rows: Words, where: Words) -> tuple[Work, ...]:

@@ -21,15 +21,15 @@ def document(found: Sequence[Shard]) -> dict[str, Any]:
     return {"version": 1, "shards": [{"rows": list(one.rows), "minutes": one.minutes} for one in found]}
 
 
-def outputs(found: Sequence[Shard]) -> str:
+def outputs(found: Sequence[Shard], *, own: bool = False) -> str:
     """``shards list --format github``: lines for the file that GITHUB_OUTPUT names, the matrix among them."""
     matrix = {"include": list(_jobs(found))}
     return f"count={len(found)}\nmatrix={json.dumps(matrix, separators=(',', ':'))}\n"
 
 
-def pipeline(found: Sequence[Shard]) -> str:
+def pipeline(found: Sequence[Shard], *, own: bool = False) -> str:
     """``shards list --format gitlab``: the pipeline that the first one starts."""
-    return rendered("gitlab-shards.yml.j2", shards=list(_jobs(found)))
+    return rendered("gitlab-shards.yml.j2", own=own, shards=list(_jobs(found)))
 
 
 def _jobs(found: Sequence[Shard]) -> Iterator[dict[str, Any]]:
@@ -39,4 +39,4 @@ def _jobs(found: Sequence[Shard]) -> Iterator[dict[str, Any]]:
         yield {"shard": number, "of": len(found), "rows": " ".join(one.rows), "timeout": timeout}
 
 
-FORMS: Mapping[str, Callable[[Sequence[Shard]], str]] = {"github": outputs, "gitlab": pipeline}
+FORMS: Mapping[str, Callable[..., str]] = {"github": outputs, "gitlab": pipeline}
