@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from stackwright.host.runner import Completed, Runner
-from stackwright.nightly.ci import listing
+from stackwright.nightly.ci import files, listing
 from stackwright.nightly.ci.shards import Shard
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +99,31 @@ def test_the_schema_of_pipelines_is_applied(runner: Runner, tmp_path: Path) -> N
     path = tmp_path / "gitlab-ci.yml"
     path.write_text((ROOT / "docs" / "gitlab-ci.yml").read_text().replace("script:", "scripts:"))
     assert not schema(runner, "gitlab-ci", path).ok
+
+
+@pytest.mark.long  # a second for each process
+def test_the_files_of_a_repository_of_one_s_own_are_valid(runner: Runner, tmp_path: Path) -> None:
+    every = files.files(files.OWN, own=True)
+    for file in every:
+        files.write(tmp_path, file)
+    workflows = sorted((tmp_path / ".github" / "workflows").glob("*.yml"))
+    night = tmp_path / "gitlab-shards.yml"
+    night.write_text(listing.pipeline(SHARDS, own=True))
+    for done in (
+        zizmor(runner, *workflows, ROOT / "action.yml"),
+        schema(runner, "github-workflows", *workflows),
+        schema(runner, "gitlab-ci", tmp_path / ".gitlab-ci.yml", night),
+    ):
+        assert done.ok, done.stdout
+
+
+@pytest.mark.long  # a second for each process
+def test_what_other_programs_read_of_this_repository_is_valid(runner: Runner) -> None:
+    for done in (
+        schema(runner, "github-actions", ROOT / "action.yml"),
+        schema(runner, "renovate", ROOT / "renovate" / "matrix.json"),
+    ):
+        assert done.ok, done.stdout
 
 
 @pytest.mark.parametrize("text", sorted(commands()))
