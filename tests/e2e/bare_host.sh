@@ -63,7 +63,7 @@ tarball() { # makes it once a day
         fi
         # A mirror that lags has a Release file of the next Debian that is past its date.
         mmdebstrap --quiet --format=tar --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' \
-            "${keys[@]}" --include=git,make,python3,ca-certificates \
+            "${keys[@]}" --include=apt,git,make,python3,ca-certificates \
             "$SUITE" "$file.$$" - <"$file.sources" >&2
         mv "$file.$$" "$file"
     fi
