@@ -9,7 +9,7 @@ from stackwright import __version__
 from stackwright.build.job import Job
 from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
 from stackwright.build.sif import definition
-from stackwright.core.errors import StackwrightError
+from stackwright.core.errors import BuildError, StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Definition, Phase, Record, Status, flatten
 from stackwright.core.model.row import World
@@ -148,7 +148,9 @@ def _close_failed(job: Job, makes: Phase, error: BaseException) -> None:
         interrupted = job.stop.is_set() or isinstance(error, KeyboardInterrupt)
         status = Status.INTERRUPTED if interrupted else Status.FAILED
         reason, cause = ("interrupted", "") if interrupted else _explained(error, makes)
-        closed = record.closed(current, status, at=datetime.now(UTC), reason=reason, cause=cause)
+        failure = error.failure if isinstance(error, BuildError) else None
+        tail = failure.tail if failure else ()
+        closed = record.closed(current, status, at=datetime.now(UTC), reason=reason, cause=cause, tail=tail)
         record.write(closed, job.project.records)
 
 

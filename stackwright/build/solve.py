@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import TextIO
 
 from stackwright.core.credentials import redact
 from stackwright.core.errors import BuildError
-from stackwright.core.facts.build_failures import BuildFailure, known_cause, last_lines
+from stackwright.core.facts.build_failures import BuildFailure, known_cause, last_lines, subject
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.labels import of_recipe
 from stackwright.core.model.row import Recipe
@@ -20,6 +22,9 @@ from stackwright.engines.buildkit.progress import Event, EventKind, Progress, St
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
+
+STAGE = re.compile(r"\[(?:([a-z][\w.-]*) +)?\d+/\d+\] ")
+"""How BuildKit names a step of a stage: `[final 2/5] RUN …`, and `[2/5] RUN …` where there is one stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,30 +77,29 @@ def build(
         *inputs.arguments(),
         "--target", target, "--tag", name, context,
     )  # fmt: skip
-    progress = _solve(
-        recipe.id, argv, folder / "build.log", runner=runner, proxies=inputs.proxies, on_event=on_event
-    )
+    progress = Progress()
+    log = folder / "build.log"
+    if _solve(progress, argv, log, runner=runner, proxies=inputs.proxies, on_event=on_event):
+        again = shlex.join(map(str, (*inputs.arguments(), context)))
+        raise BuildError.of(_failure(recipe.id, progress, log, again))
     steps = own_steps(progress.steps, dict(recipe.files))
     return Built(reference=name, steps=steps, log=folder / "build.log")
 
 
 def _solve(
-    place: str,
+    progress: Progress,
     argv: Sequence[str],
     log: Path,
     *,
     runner: Runner,
     proxies: Sequence[tuple[str, str]],
     on_event: Callable[[Event], None],
-) -> Progress:
-    progress = Progress()
+) -> int:
+    """Return the exit code. ``progress`` and the log receive what is built."""
     with log.open("w", encoding="utf-8", buffering=1) as file:  # by lines: it is read while it grows
-        code = runner.stream(
+        return runner.stream(
             argv, lambda line: _follow(progress.feed(line), file, on_event), env=dict(proxies)
         )
-    if code != 0:
-        raise BuildError.of(_failure(place, progress, log))
-    return progress
 
 
 def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], None]) -> None:
@@ -108,17 +112,27 @@ def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], N
         on_event(event)
 
 
-def _failure(row: str, progress: Progress, log: Path) -> BuildFailure:
+def _failure(row: str, progress: Progress, log: Path, again: str) -> BuildFailure:
+    """``again``: the words of `docker build` behind the stage. The log ends with that line as well."""
     step = progress.failed
     tail = step.tail if step else progress.trailer
+    cause = known_cause([*tail, step.error if step else ""])
+    stage = STAGE.match(step.name) if step else None
+    advice = "read the log; finished steps are kept for the next run"
+    if stage:
+        line = redact(f"docker build --target {stage[1] or 'final'} {again}")
+        advice = f"the cause is unknown; reproduce it, finished steps are kept: {line}"
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"--- to reproduce it: {line}\n")
     return BuildFailure(
         row=row,
         step=short(step.name) if step else "",
         message=_first_line(step, progress),
-        cause=known_cause([*tail, step.error if step else ""]),
+        cause=cause,
         tail=last_lines(tail),
         log=log,
-        advice="read the log; finished steps are kept for the next run",
+        advice=advice,
+        subject=subject(cause, tail),
     )
 
 

@@ -141,6 +141,8 @@ def rejection_text(rejection: Rejection, matrix: str) -> Text:
         ("source", str(_fact(rejection))),
         ("nearest" if refused else "next", rejection.nearest or "none was found"),
     ]
+    if refused:
+        lines.append(("docs", f"docs/rules.md#{rejection.rule}"))
     if rejection.settings:
         lines.append(("try", f"./build.py explain {rejection.id} {set_line(rejection.settings)}"))
     for name, value in (*lines, *_allowable(rejection)):

@@ -9,6 +9,7 @@ from stackwright.core.errors import GateError, StackwrightError
 from stackwright.core.model.night import Pushed
 from stackwright.host.project import Planned
 from stackwright.nightly.night import Publisher
+from stackwright.publish.gate import DOCS
 
 
 def publisher(host: str, base: str, make: Callable[[], publish.Publisher]) -> Publisher:
@@ -25,7 +26,7 @@ def push(by: publish.Publisher, rows: Sequence[Planned]) -> Mapping[str, Pushed 
     for row in rows:
         if reasons := publish.refusals(by, row):
             hint = f"if that is meant: ./build.py publish {row.stack.id} --allow-less {row.stack.id}"
-            found[row.stack.id] = GateError("; ".join(reasons), place=row.stack.id, hint=hint)
+            found[row.stack.id] = GateError("; ".join(reasons), place=row.stack.id, hint=hint, details=DOCS)
     passed = [row for row in rows if row.stack.id not in found]
     for one in publish.publish_rows(by, passed, found.__setitem__) if passed else ():
         if not one.sif:

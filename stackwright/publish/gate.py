@@ -13,6 +13,9 @@ from stackwright.core.model.labels import STACK
 from stackwright.core.model.record import Record, flatten
 from stackwright.core.model.row import IMAGE_WORLDS, Outcome, Tier, World
 
+DOCS = ("what may be published: docs/publish.md#what-may-be-published",)
+"""Below a refusal."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yesterday:

@@ -189,7 +189,7 @@ def _refused(refused: Sequence[Refusal]) -> GateError:
     hint = "build.py run ROW proves a row; nothing was published"
     if all(one.only_less for one in refused):
         hint = "if that is meant: " + " ".join(f"--allow-less {one.row}" for one in refused)
-    return GateError("; ".join(lines), hint=hint)
+    return GateError("; ".join(lines), hint=hint, details=gate.DOCS)
 
 
 # -- by digest -------------------------------------------------------------------------------------

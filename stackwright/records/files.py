@@ -57,7 +57,9 @@ def utc(moment: datetime) -> str:
 
 def entered(record: Record, phase: Phase) -> Record:
     """Return the record of a run that is in ``phase`` now: if it is killed there, this stays true."""
-    return replace(record, phase=phase, status=Status.INTERRUPTED, finished=None, reason="", cause="")
+    return replace(
+        record, phase=phase, status=Status.INTERRUPTED, finished=None, reason="", cause="", tail=()
+    )
 
 
 def timed(record: Record, phase: Phase, seconds: float) -> Record:
@@ -73,9 +75,21 @@ def judged(record: Record, verdict: Verdict) -> Record:
     return replace(record, verdicts=tuple(sorted((*others, verdict), key=lambda one: one.world)))
 
 
-def closed(record: Record, status: Status, *, at: datetime, reason: str = "", cause: str = "") -> Record:
-    """The run has ended, in the phase that it is in. ``reason`` is one line for a person."""
-    return replace(record, status=status, finished=utc(at), reason=called(reason), cause=cause)
+def closed(
+    record: Record,
+    status: Status,
+    *,
+    at: datetime,
+    reason: str = "",
+    cause: str = "",
+    tail: tuple[str, ...] = (),
+) -> Record:
+    """The run has ended, in the phase that it is in. ``reason`` is one line for a person.
+
+    ``tail`` has the last lines of the log.
+    """
+    ended = replace(record, status=status, finished=utc(at), reason=called(reason))
+    return replace(ended, cause=cause, tail=tail)
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,6 +86,16 @@ def test_a_failed_step_is_named_with_its_last_lines(solve: Solve) -> None:
     assert "the-last-words" in message
     assert "RUN echo first" in message
     assert "build.log" in message
+
+
+def test_the_line_that_reproduces_an_unknown_failure_does_so(solve: Solve, runner: Runner) -> None:
+    with pytest.raises(BuildError) as failed:
+        solve("RUN echo first; exit 3\n")
+    assert failed.value.failure and failed.value.failure.log
+    (line,) = re.findall(r"docker build --target final .*", failed.value.hint)
+    assert failed.value.failure.log.read_text().endswith(f"--- to reproduce it: {line}\n")
+    done = runner(["bash", "-c", line], timeout=60)
+    assert not done.ok and "exit code: 3" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_its_rule_refuses_and_the_nearest_row_has_its_release(said: dict[str, An
 
 def test_the_documentation_has_it(said: dict[str, Any]) -> None:
     checks, rules, schema = said["docs"]
-    assert "| `demo.allreduce` | collective |" in checks and "| `declared.demo` |" in checks
-    assert "| demo | release | demo | it has one release |" in rules
+    assert "`demo.allreduce` | collective |" in checks and "`declared.demo` |" in checks
+    assert "</a>demo | release | demo | it has one release |" in rules
     assert json.loads(schema)["$defs"]["RowFields"]["properties"]["demo"]["anyOf"][0]["examples"] == ["1.0"]
 
 

@@ -163,3 +163,10 @@ def test_kubernetes_is_asked_for_the_recorded_rows_user(user: str, asked: str) -
 def test_no_line_of_a_recipe_leaves_its_comment() -> None:
     for recipe in recipes(all_passed(), "i\ntouch x"):
         assert "touch x" not in [line.strip() for line in recipe.text.splitlines()]
+
+
+def test_the_page_shows_the_last_lines_of_the_log_that_failed() -> None:
+    """They come from a build: nothing in them is markup."""
+    record = replace(broken(), tail=("cc1plus: <b>all</b> warnings", "make: *** [all] Error 1"))
+    text = page((record,), [], NOON)
+    assert "cc1plus: &lt;b&gt;all&lt;/b&gt; warnings\nmake: *** [all] Error 1</pre>" in text

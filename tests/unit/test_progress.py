@@ -17,6 +17,7 @@ from stackwright.core.facts.build_failures import (
     cause_named,
     known_cause,
     last_lines,
+    subject,
 )
 from stackwright.engines.buildkit.progress import Progress, short
 
@@ -159,6 +160,28 @@ def test_a_known_cause_takes_the_place_of_the_message_and_survives_a_node() -> N
     assert there_and_back.failure == error.failure
     assert str(there_and_back) == str(error)
     assert cause_named("one of another release") is None
+
+
+PIP = (
+    "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated …",
+    "    six==1.16.0 from https://index.example/six-1.16.0-py3-none-any.whl (from -r /tmp/r.txt (line 1)):",
+    "        Expected sha256 00",
+    "             Got        8a",
+)
+APT = (
+    "E: Failed to fetch http://mirror.example/pool/main/l/liba/liba1_1.2-3+b1_amd64.deb  Hash Sum mismatch",
+)
+
+
+@pytest.mark.parametrize(("lines", "name"), [(PIP, "six==1.16.0"), (APT, "liba1_1.2-3+b1_amd64.deb")])
+def test_a_hash_that_does_not_match_names_the_package(lines: tuple[str, ...], name: str) -> None:
+    cause = known_cause(lines)
+    assert cause and cause.name == "hash-mismatch"
+    assert subject(cause, (*lines, *lines)) == name
+    error = BuildError.of(failure(cause=cause, subject=name))
+    assert error.cause.startswith(f"a downloaded file is not the one that was locked: {name} (")
+    assert subject(cause, lines[:1]) == (name if lines is APT else "")
+    assert subject(cause_named("disk-full"), lines) == subject(None, lines) == ""
 
 
 def test_a_person_is_shown_the_last_lines_that_have_words() -> None:

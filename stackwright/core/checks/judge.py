@@ -124,7 +124,7 @@ def document() -> str:
             else " *SIF only.*"
         )
         needs = ", ".join(f"`{name}`" for name in rule.needs)
-        lines.append(f"| `{rule.id}` | {rule.tier} | {rule.why}{only} | {needs} |")
+        lines.append(f'| <a id="{rule.id}"></a>`{rule.id}` | {rule.tier} | {rule.why}{only} | {needs} |')
     return "\n".join(lines) + "\n"
 
 

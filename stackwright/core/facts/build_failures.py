@@ -13,11 +13,14 @@ SHOWN_TAIL = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
+    """``subject`` finds what it is about in the log's lines, as the name of a package."""
+
     name: str
     pattern: str
     cause: str
     change: str
     source: str
+    subject: str = ""
 
 
 CAUSES = (
@@ -37,6 +40,15 @@ CAUSES = (
         source="OpenSSL's and Go's own messages",
     ),
     Cause(
+        name="hash-mismatch",  # before the next one: apt calls it a failure to fetch as well
+        pattern=r"THESE PACKAGES DO NOT MATCH THE HASHES|Hash Sum mismatch",
+        cause="a downloaded file is not the one that was locked",
+        change="if the index really serves another file now, lock again and read the diff",
+        source="pip's and apt's own messages",
+        subject=r"^ +(?P<pip>[A-Za-z0-9][\w.-]*(==\S+)?) from \S+ \(from -r "
+        r"|(?P<apt>[\w.+%~-]+\.deb) +Hash Sum mismatch",
+    ),
+    Cause(
         name="mirror-unreachable",
         pattern=r"Temporary failure resolving|Could not connect to|Unable to locate package"
         r"|Failed to fetch http|Could not resolve host|Name or service not known"
@@ -44,13 +56,6 @@ CAUSES = (
         cause="the distribution's mirror or the package index was not reached, or no longer has a file",
         change="./build.py doctor says which mirror is used; ./build.py lock asks for today's versions",
         source="apt's, pip's and curl's own messages",
-    ),
-    Cause(
-        name="hash-mismatch",
-        pattern=r"THESE PACKAGES DO NOT MATCH THE HASHES|Hash Sum mismatch",
-        cause="a downloaded file is not the one that was locked",
-        change="if the index really serves another file now, lock again and read the diff",
-        source="pip's and apt's own messages",
     ),
     Cause(
         name="cxx17",
@@ -173,6 +178,14 @@ def known_cause(lines: Iterable[str]) -> Cause | None:
     return next((cause for cause in CAUSES if re.search(cause.pattern, text)), None)
 
 
+def subject(cause: Cause | None, lines: Iterable[str]) -> str:
+    """Return what the cause is about, as the log names it; empty where it names nothing."""
+    if cause is None or not cause.subject:
+        return ""
+    found = (match for line in lines for match in re.finditer(cause.subject, line))
+    return ", ".join(dict.fromkeys(next(filter(None, match.groupdict().values())) for match in found))
+
+
 def cause_named(name: str) -> Cause | None:
     """Return the cause that a record names; None for one that is not in the table any more."""
     return next((cause for cause in CAUSES if cause.name == name), None)
@@ -183,7 +196,7 @@ class BuildFailure:
     """Why a row could not be built. ``step`` is empty where none had begun.
 
     ``message`` is what the failed program said itself, in a line, and ``tail`` what it printed last.
-    ``advice`` is the next step where the cause is not known.
+    ``advice`` is the next step where the cause is not known, ``subject`` what a known one is about.
     """
 
     row: str
@@ -193,6 +206,7 @@ class BuildFailure:
     tail: tuple[str, ...]
     log: Path | None
     advice: str
+    subject: str = ""
 
     @property
     def place(self) -> str:
@@ -200,7 +214,10 @@ class BuildFailure:
 
     @property
     def headline(self) -> str:
-        return f"{self.cause.cause} ({self.cause.source})" if self.cause else self.message
+        if self.cause is None:
+            return self.message
+        about = f": {self.subject}" if self.subject else ""
+        return f"{self.cause.cause}{about} ({self.cause.source})"
 
     @property
     def hint(self) -> str:

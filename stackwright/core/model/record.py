@@ -165,6 +165,7 @@ class Record:
     phase: Phase = Phase.BASE
     reason: str = ""
     cause: str = ""
+    tail: tuple[str, ...] = ()
     declared: Fields = ()
     found: Fields = ()
     image: Image | None = None

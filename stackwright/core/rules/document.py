@@ -30,10 +30,18 @@ rule warns and never refuses. Where the entries of a rule's table differ, the an
 """
 
 
+class Place(str):
+    """A name that a message leads to, as in docs/rules.md#wheel-exists."""
+
+    __slots__ = ()
+
+
 def markdown() -> str:
-    asked = [(rule.name, rule.about, ", ".join(rule.fields), rule.says, rule.fact) for rule in CELL_RULES]
-    locks = [(rule.name, rule.says, rule.fact) for rule in LOCK_RULES]
-    extras = [(rule.name, rule.subject, rule.says, rule.fact) for rule in EXTRA_RULES]
+    asked = [
+        (Place(rule.name), rule.about, ", ".join(rule.fields), rule.says, rule.fact) for rule in CELL_RULES
+    ]
+    locks = [(Place(rule.name), rule.says, rule.fact) for rule in LOCK_RULES]
+    extras = [(Place(rule.name), rule.subject, rule.says, rule.fact) for rule in EXTRA_RULES]
     parts = [
         INTRO,
         "## Of the values of a row\n",
@@ -125,7 +133,8 @@ def _table(headings: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str
 
 def _cell(value: object) -> str:
     text = "–" if value in (None, "") else str(value)
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    escaped = text.replace("|", "\\|").replace("<", "&lt;")
+    return f'<a id="{escaped}"></a>{escaped}' if isinstance(value, Place) else escaped
 
 
 if __name__ == "__main__":

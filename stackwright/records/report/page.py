@@ -33,6 +33,7 @@ from stackwright.records.report.wording import (
     State,
     TierCell,
     agrees,
+    clean,
     duration,
     ending,
     key_versions,
@@ -102,6 +103,7 @@ class RowView:
     record: Record
     state: State
     ending: str
+    tail: str
     where: str
     versions_line: str
     numbers: tuple[tuple[str, str], ...]
@@ -206,6 +208,7 @@ def _row(record: Record, before: tuple[Record, ...], runs: Sequence[Point], arou
         record=record,
         state=state(record),
         ending=ending(record),
+        tail="\n".join(clean(line) for line in record.tail),
         where=ending(record).removeprefix(f"{record.status.value} "),
         versions_line=key_versions(record),
         numbers=_numbers(record),

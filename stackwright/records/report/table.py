@@ -144,7 +144,8 @@ def _notes(record: Record) -> list[str]:
 
 
 def _failed(world: str, check: Check) -> str:
-    return f"failed: {world} {check.tier.value} {clean(check.id)}: {clean(check.detail)}"
+    name = clean(check.id)
+    return f"failed: {world} {check.tier.value} {name}: {clean(check.detail)} (docs/checks.md#{name})"
 
 
 def _rejected(rejection: Rejection) -> str:
