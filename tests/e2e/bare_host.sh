@@ -9,7 +9,8 @@
 #
 #   --out DIR  the clone's out/ is this folder, which is kept
 #
-# Environment: STACKWRIGHT_BARE_SUITE (bookworm; one of Ubuntu's needs STACKWRIGHT_UBUNTU_MIRROR),
+# Environment: STACKWRIGHT_BARE_SUITE (bookworm; one of Ubuntu's needs STACKWRIGHT_UBUNTU_MIRROR, one of Debian's
+# STACKWRIGHT_APT_MIRROR where this host is none),
 # STACKWRIGHT_BARE_ROOT (folder to make the host in, /var/tmp),
 # STACKWRIGHT_BARE_CACHE (folder for the host's tarball, out/cache of the checkout).
 # The command's exit code is this program's.
@@ -31,6 +32,10 @@ sources() { # apt lines of the suite, from the mirrors that this host uses
     if is_ubuntu; then
         [[ -n ${STACKWRIGHT_UBUNTU_MIRROR:-} ]] || die "set STACKWRIGHT_UBUNTU_MIRROR for $SUITE"
         echo "deb $STACKWRIGHT_UBUNTU_MIRROR $SUITE main universe"
+        return
+    fi
+    if [[ -n ${STACKWRIGHT_APT_MIRROR:-} ]]; then
+        echo "deb $STACKWRIGHT_APT_MIRROR $SUITE main"
         return
     fi
     # shellcheck source=/dev/null
