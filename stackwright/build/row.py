@@ -12,7 +12,6 @@ from stackwright.build.sif import definition
 from stackwright.core.errors import BuildError, StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Definition, Phase, Record, Status, flatten
-from stackwright.core.model.row import World
 from stackwright.core.render import dockerfile
 from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project
@@ -84,18 +83,6 @@ def _recorded(
     if Phase.SIF in wanted and known.sif and known.sif.compression != compression.name:
         return False
     return all(PHASES[phase].recorded(project, known) for phase in wanted)
-
-
-def standing(project: Project, row: Planned) -> str:
-    """Return what a run would do, as far as the records know; the engine is not asked."""
-    known = record.latest(project.records, row.stack.id, row.recipe.key)
-    if known is None or known.image is None:
-        return "build"
-    if known.status is Status.COMPLETE and _judged_by_others(project, known):
-        return "probe again: the checks changed"
-    if known.status is Status.COMPLETE:
-        return "nothing: unchanged" if known.verdict(World.SIF) else "continue after the build"
-    return f"continue: {known.status} in {known.phase}"
 
 
 def _judged_by_others(project: Project, known: Record) -> bool:

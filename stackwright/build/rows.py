@@ -24,6 +24,7 @@ from stackwright.core.model.row import Rejection
 from stackwright.core.model.site import Site
 from stackwright.engines import apptainer, docker
 from stackwright.host.defects import internal_error
+from stackwright.host.output import Output
 from stackwright.host.project import Plan, Planned, Project
 from stackwright.host.runner import Runner
 from stackwright.records import files as record
@@ -145,7 +146,7 @@ def recorded(project: Project) -> Session:
 
 def print_summary(project: Project, done: Session, rejections: Sequence[Rejection]) -> None:
     """The table of the rows at hand on stdout, and the page over all records."""
-    out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    out = Output() if sys.stdout.isatty() else Output(width=PLAIN_WIDTH)
     out.print(table.table(done.records, rejections, done.definitions, plain=not out.is_terminal))
     out.print(table.counts(done.records), markup=False, highlight=False)
     if shared := sharing.sentence(sharing.sharing(done.records)):
@@ -153,7 +154,7 @@ def print_summary(project: Project, done: Session, rejections: Sequence[Rejectio
     page = write_page(project, rejections)
     out.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
     for warning in done.warnings:
-        Console(stderr=True).print(f"warning: {warning}", markup=False, highlight=False)
+        Output(stderr=True).print(f"warning: {warning}", markup=False, highlight=False)
 
 
 def write_page(project: Project, rejections: Sequence[Rejection], more: Iterable[Record] = ()) -> Path:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
+from stackwright.cli.front import PATH
 from stackwright.cli.program import named
 from stackwright.core.credentials import redact
 from stackwright.core.errors import (
     EXIT_INTERRUPTED,
+    EXIT_UNREAD,
     LockError,
     RejectedError,
     StackwrightError,
@@ -26,17 +27,18 @@ from stackwright.core.errors import (
 )
 from stackwright.core.model.compression import CHOICES, DEFAULT
 from stackwright.core.model.compression import compression as chosen
-from stackwright.core.model.row import Cell, Refused, Rejection
-from stackwright.host.project import Plan, Project, cells, default_rows, plan, require_rows
 from stackwright.host.runner import Runner
 from stackwright.host.shipped import ROOT
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # --help starts without them
+    from rich.console import Console
+
     from stackwright.build.job import Request
     from stackwright.build.rows import Session
+    from stackwright.core.model.row import Cell, Rejection
     from stackwright.core.model.site import Site
+    from stackwright.host.project import Plan, Project
 
-PATH = click.Path(path_type=Path)
 NAMED = 5
 """Rows that one error names."""
 
@@ -51,6 +53,8 @@ def example(*lines: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {named(line)}" for line in lines)
 
 
+UNREAD = "the program that read the output ended first, as `head` does"
+
 Words = tuple[str, ...]
 
 
@@ -64,11 +68,22 @@ class App:
         self, matrix: Path, out: Path, show: bool, *, site_file: Path | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
-        self.project = Project(root=ROOT, matrix=matrix.resolve(), out=out.resolve())
-        self.console = Console(stderr=True)
+        self._matrix, self._out = matrix, out
         self.runner = Runner(show=show)
         self.allow: Words = ()
         self.site_file, self.environ = site_file, environ
+
+    @cached_property
+    def project(self) -> Project:
+        from stackwright.host.project import Project
+
+        return Project(root=ROOT, matrix=self._matrix.resolve(), out=self._out.resolve())
+
+    @cached_property
+    def console(self) -> Console:
+        from stackwright.host.output import Output
+
+        return Output(stderr=True)
 
     @cached_property
     def site(self) -> Site:
@@ -78,6 +93,8 @@ class App:
         return settings.site(self.runner, self.environ)
 
     def plan(self, rows: Words, where: Words, *, default: bool = False) -> Plan:
+        from stackwright.host.project import default_rows, plan, require_rows
+
         if default and not rows and not where:
             rows = default_rows(self.project)
         planned = plan(self.project, self.cells(rows, where))
@@ -85,6 +102,8 @@ class App:
         return planned
 
     def cells(self, rows: Words, where: Words) -> tuple[Cell, ...]:
+        from stackwright.host.project import cells
+
         found = cells(self.project, rows, where)
         return tuple(replace(cell, allow=self.allow) for cell in found) if self.allow else found
 
@@ -163,6 +182,8 @@ def sif_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def refuse(planned: Plan) -> None:
     """Raise the error of rows that cannot work; by then, what could be done for the others is done."""
+    from stackwright.core.model.row import Refused
+
     refused, unknown, unlocked = (
         [one for one in planned.rejections if one.verdict is kind] for kind in Refused
     )
@@ -334,7 +355,7 @@ def exit_codes() -> str:
     kinds = sorted(
         {kind.exit_code: kind.meaning for kind in _kinds(StackwrightError)}.items(),
     )
-    codes = ((0, "done"), *kinds, (EXIT_INTERRUPTED, "interrupted"))
+    codes = ((0, "done"), *kinds, (EXIT_INTERRUPTED, "interrupted"), (EXIT_UNREAD, UNREAD))
     lines = [f"  {code:3}  {meaning}" for code, meaning in codes]
     return "\b\nExit codes:\n" + "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -9,12 +10,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
+from click.shell_completion import shell_complete
 
 from stackwright import __version__
-from stackwright.cli import program
+from stackwright.cli import program, streams
 from stackwright.cli.app import (
-    PATH,
     App,
     RowsCommand,
     Words,
@@ -30,31 +30,20 @@ from stackwright.cli.app import (
     sif_options,
     work,
 )
-from stackwright.cli.commands.ci import ci_command
-from stackwright.cli.commands.clean import clean_command
-from stackwright.cli.commands.doctor import doctor_command
-from stackwright.cli.commands.facts import facts_command
-from stackwright.cli.commands.launch import launch_command
-from stackwright.cli.commands.layer import layer_command
-from stackwright.cli.commands.nightly import history_command, nightly_command
-from stackwright.cli.commands.publish import publish_command
-from stackwright.cli.commands.shards import shards_command
-from stackwright.cli.commands.verify import verify_command
-from stackwright.cli.program import PROGRAM, named
-from stackwright.cli.start import engine_command, init_command
+from stackwright.cli.front import PATH, Front, everywhere
+from stackwright.cli.program import NAME, VARIABLE, named
 from stackwright.core import errors
 from stackwright.core.credentials import redact
 from stackwright.core.errors import (
     EXIT_INTERRUPTED,
+    EXIT_UNREAD,
+    DiskError,
     InternalError,
     RejectedError,
     StackwrightError,
     UnknownError,
 )
-from stackwright.host import project
 from stackwright.host.defects import internal_error
-from stackwright.host.site import file
-from stackwright.host.site import settings as host
 
 FIRST = """\
 Container images for distributed GPU training: from one matrix, proven from inside.
@@ -68,16 +57,14 @@ Container images for distributed GPU training: from one matrix, proven from insi
 
 
 @click.group(
+    cls=Front,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example("./build.py plan", "./build.py run", "./build.py --matrix other.yaml plan '*cuda12*'")
     + "\n\n"
     + exit_codes(),
 )
-@click.option("--matrix", type=PATH, help="the rows  [default: $STACKWRIGHT_MATRIX, or matrix.yaml here]")
-@click.option("--site", type=PATH, help="where mirrors, registry and keys are  [default: site.yaml]")
-@click.option("--out", type=PATH, help="where everything made goes  [default: out next to the matrix]")
-@click.option("-v", "--verbose", is_flag=True, help="show each program that is started")
+@everywhere
 @click.version_option(__version__, prog_name="stackwright")
 @click.pass_context
 def cli(
@@ -88,6 +75,10 @@ def cli(
     if context.invoked_subcommand is None:
         click.echo(named(FIRST), nl=False)
         return
+    from stackwright.host import project
+    from stackwright.host.site import file
+    from stackwright.host.site import settings as host
+
     os.environ.setdefault(*host.RESOLVER)
     found = file.find(site)
     file.enter(found, os.environ)  # for programs that are started as well: uv, apt and curl read it there
@@ -108,8 +99,9 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
 
     Fails where no selected row can work, and with --strict where one cannot.
     """
-    from stackwright.build.row import standing
+    from stackwright.build.standing import standing
     from stackwright.cli import tables
+    from stackwright.host.output import Output
 
     if options["everything"]:
         _sweep(app, rows + where, as_json)
@@ -119,7 +111,7 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
     if as_json:
         print_json(tables.plan_document(planned, states))
     else:
-        out = Console()
+        out = Output()
         if planned.rows:
             out.print(tables.plan_table(planned, states))
         for row in planned.rows:
@@ -137,6 +129,7 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
     from stackwright.core.config import load
     from stackwright.core.resolve import sweep
     from stackwright.core.rules.table import CELL_RULES
+    from stackwright.host.output import Output
 
     if selected:
         raise errors.UsageError("--all is about every combination", hint="leave out the rows and --where")
@@ -145,7 +138,7 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
     if as_json:
         print_json(tables.sweep_document(swept))
     else:
-        Console().print(tables.sweep_table(swept))
+        Output().print(tables.sweep_table(swept))
 
 
 @cli.command(
@@ -175,6 +168,7 @@ def explain_command(app: App, row: str | None, settings: Words, form: str) -> No
     from stackwright.cli import tables
     from stackwright.core.config import setting
     from stackwright.core.resolve import explain, lockfile
+    from stackwright.host.output import Output
 
     base = app.cells((row,) if row else (), ())[0]
     path = app.project.lock_path(base)
@@ -184,7 +178,7 @@ def explain_command(app: App, row: str | None, settings: Words, form: str) -> No
     if form == "json":
         print_json(tables.explanation_document(answer))
     else:
-        Console().print(tables.explanation_text(answer), soft_wrap=True)
+        Output().print(tables.explanation_text(answer), soft_wrap=True)
     if answer.cause:
         raise RejectedError(f"{base.id}: refused by the rule {answer.cause.rule}")
     if answer.unknown:
@@ -218,6 +212,7 @@ def render_command(app: App, rows: Words, where: Words, to: Path | None, form: s
     """Write each row's Dockerfile, definition file and context; no network and no engine is needed."""
     from stackwright.cli import tables
     from stackwright.core.render import definition, dockerfile
+    from stackwright.host import project
 
     planned = app.plan(rows, where)
     app.warn(planned)
@@ -299,19 +294,6 @@ def run_command() -> None:
     """Everything in order: base, build, probe, sif, probe the sif, and the report."""
 
 
-cli.add_command(launch_command)
-cli.add_command(layer_command)
-cli.add_command(publish_command)
-cli.add_command(verify_command)
-cli.add_command(nightly_command)
-cli.add_command(history_command)
-cli.add_command(shards_command)
-cli.add_command(ci_command)
-cli.add_command(facts_command)
-cli.add_command(doctor_command)
-cli.add_command(clean_command)
-cli.add_command(init_command)
-cli.add_command(engine_command)
 
 
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
@@ -332,21 +314,44 @@ def report_command(app: App, form: str) -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command and leave with its exit code; errors are one message on stderr."""
+    streams.complete()
     try:
-        cli(args=arguments, prog_name=PROGRAM.removeprefix("./"), standalone_mode=False)
-    except StackwrightError as error:
-        _fail(str(error), error.exit_code)
-    except click.UsageError as error:
-        _fail(f"{error.format_message()}\n  next: build.py --help", errors.UsageError.exit_code)
-    except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted; what was finished is kept, the next run continues from there", EXIT_INTERRUPTED)
-    except Exception as defect:  # a user should never see a traceback
-        _fail(str(internal_error(defect)), InternalError.exit_code)
-    sys.exit(0)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    print(f"error: {named(redact(message))}", file=sys.stderr)
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = EXIT_UNREAD
+    except OSError as full:
+        code = _said(f"the output cannot be written: {full.strerror}", DiskError.exit_code)
+    streams.drop()
     sys.exit(code)
+
+
+def _run(arguments: list[str] | None) -> int:
+    """Return the exit code. OSError: the output cannot be written."""
+    try:
+        if VARIABLE in os.environ and arguments is None:
+            return shell_complete(cli, {}, NAME, VARIABLE, os.environ[VARIABLE])
+        with cli.make_context(NAME, sys.argv[1:] if arguments is None else arguments) as context:
+            cli.invoke(context)  # not cli.main: it takes each closed pipe for that of the output
+    except StackwrightError as error:
+        return _said(str(error), error.exit_code)
+    except click.UsageError as error:
+        return _said(f"{error.format_message()}\n  next: build.py --help", errors.UsageError.exit_code)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except SystemExit as leave:  # of a command whose rows failed: what it printed may be unread as well
+        return leave.code if isinstance(leave.code, int) else bool(leave.code)
+    except (click.Abort, KeyboardInterrupt):
+        done = "interrupted; what was finished is kept, the next run continues from there"
+        return _said(done, EXIT_INTERRUPTED)
+    except Exception as defect:  # a user should never see a traceback
+        if isinstance(defect, OSError) and streams.unwritable(defect):
+            raise
+        return _said(str(internal_error(defect)), InternalError.exit_code)
+    return 0
+
+
+def _said(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):  # there may be no place to say it
+        print(f"error: {named(redact(message))}", file=sys.stderr, flush=True)
+    return code

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
+from stackwright.cli import entry
 from stackwright.cli.main import cli, main
 from stackwright.core.errors import EXIT_INTERRUPTED, StackwrightError
 from stackwright.host.defects import internal_error
 from stackwright.host.runner import Runner
+
+OTHERS = {0: "done", 130: "interrupted", 141: "the program that read the output ended first, as `head` does"}
 
 
 def kinds(kind: type[StackwrightError] = StackwrightError) -> list[type[StackwrightError]]:
@@ -29,20 +32,21 @@ def documented(text: str, pattern: str) -> dict[int, str]:
 def test_each_kind_of_failure_has_its_own_code_and_meaning() -> None:
     codes = [kind.exit_code for kind in kinds()]
     assert len(set(codes)) == len(codes)
-    assert EXIT_INTERRUPTED not in codes
+    assert not OTHERS.keys() & set(codes)
+    assert (entry.INTERRUPTED, EXIT_INTERRUPTED) == (130, 130)
     assert len({kind.meaning for kind in kinds()}) == len(codes)
     assert sorted(codes) == list(range(1, len(codes) + 1)), "without gaps, so that the next one is known"
 
 
 def test_the_docs_list_every_code() -> None:
     table = documented((ROOT / "docs" / "cli.md").read_text(), r"^\| (\d+) \| (.+) \|$")
-    assert table == {kind.exit_code: kind.meaning for kind in kinds()} | {0: "done", 130: "interrupted"}
+    assert table == {kind.exit_code: kind.meaning for kind in kinds()} | OTHERS
 
 
 def test_the_help_lists_every_code() -> None:
     assert cli.epilog
     table = documented(cli.epilog, r"^ +(\d+)  (.+)$")
-    assert table == {kind.exit_code: kind.meaning for kind in kinds()} | {0: "done", 130: "interrupted"}
+    assert table == {kind.exit_code: kind.meaning for kind in kinds()} | OTHERS
 
 
 def test_a_defect_is_one_message_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

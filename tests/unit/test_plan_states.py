@@ -7,7 +7,7 @@ import pytest
 from report_samples import built, verdict
 from rows import ROOT
 
-from stackwright.build.row import standing
+from stackwright.build.standing import standing
 from stackwright.core.model.record import Phase, Status
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.probe.digest import checks_digest

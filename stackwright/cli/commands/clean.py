@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from stackwright.cli.app import App, allow_option, example, json_option, print_json
+from stackwright.host.output import Output
 
 if TYPE_CHECKING:
     from stackwright.build.clean import Item
@@ -54,6 +54,6 @@ def _print_items(items: tuple[Item, ...]) -> None:
     titles = {clean.OURS: "of this project", clean.OTHERS: "of other projects (--all-projects frees these)"}
     for whose, title in titles.items():
         if found := [item for item in items if item.whose == whose]:
-            Console().print(tables.items_table(found, title))
+            Output().print(tables.items_table(found, title))
     if not items:
-        Console().print("there is nothing to free")
+        Output().print("there is nothing to free")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 
 from stackwright.cli.app import App, Words, example, json_option, print_json, selection
 from stackwright.core.errors import EngineError, UsageError
+from stackwright.host.output import Output
 
 
 @click.command("doctor", epilog=example("./build.py doctor", "./build.py doctor --cluster"))
@@ -32,7 +32,7 @@ def doctor_command(app: App, rows: Words, where: Words, cluster: bool, form: str
     if form == "json":
         print_json(doctor.as_json(findings))
     else:
-        Console().print(tables.findings_table(findings))
+        Output().print(tables.findings_table(findings))
     missing = [finding.name for finding in findings if finding.state is doctor.State.MISSING]
     if missing:
         raise EngineError(f"missing: {', '.join(missing)}", hint="the last column says what to do")
@@ -47,4 +47,4 @@ def _cluster(app: App, rows: Words, where: Words, form: str) -> None:
         print_json(cluster.as_json(examined))
     else:
         for table in tables.cluster_tables(examined):
-            Console().print(table, soft_wrap=isinstance(table, str))
+            Output().print(table, soft_wrap=isinstance(table, str))

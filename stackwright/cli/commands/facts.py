@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from stackwright.cli.app import PATH, App, example, json_option, print_json
 from stackwright.core.errors import DriftError, SiteError, UsageError
+from stackwright.host.output import Output
 
 if TYPE_CHECKING:
     from stackwright.audit.facts.compare import Compared
@@ -76,8 +76,8 @@ def _show(form: str) -> None:
         counts = Counter(entry.fact.how for entry in found)
         read = [entry.fact.when for entry in found if entry.fact.how is How.READ]
         table.add_row(name, *(str(counts[how] or "") for how in How), max(read, default=""))
-    Console().print(table)
-    Console().print("docs/rules.md has every entry with its source; --check reads the sources again")
+    Output().print(table)
+    Output().print("docs/rules.md has every entry with its source; --check reads the sources again")
 
 
 def _compare(app: App, groups: tuple[str, ...], *, update: bool, report: Path | None, form: str) -> None:

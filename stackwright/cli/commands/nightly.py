@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from stackwright.cli.app import ALLOW_LESS, PATH, App, Words, example, json_option, print_json, selection
 from stackwright.core.errors import MatrixError, UsageError
 from stackwright.core.model.night import Margins
 from stackwright.core.model.row import Cell
+from stackwright.host.output import Output
 
 if TYPE_CHECKING:
     from stackwright.nightly import night
@@ -173,7 +173,7 @@ def show_command(found: tuple[App, Path], rows: Words = (), nights: int = 7, for
     if form == "json":
         print_json(show.document(lines))
     elif lines:
-        out = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+        out = Output() if sys.stdout.isatty() else Output(width=PLAIN_WIDTH)
         out.print(show.table(lines))
 
 

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from stackwright.cli.app import ALLOW_LESS, App, Words, example, json_option, print_json, refuse, selection
 from stackwright.core.errors import UsageError
+from stackwright.host.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def publish_command(app: App, /, rows: Words, where: Words, form: str, **options
     if form == "json":
         print_json({"version": 1, "published": [asdict(one) for one in published]})
     else:
-        Console().print(_table(published))
+        Output().print(_table(published))
 
 
 def _publisher(app: App, planned: Plan, options: dict[str, Any]) -> Publisher:
@@ -80,7 +80,7 @@ def _foretell(by: Publisher, planned: Plan, form: str) -> None:
     for names in foretold:
         tags = " ".join((*names.fixed, *names.moving))
         line = f"{by.registry.access.host}/{names.repository}: {tags}"
-        Console().print(line, markup=False, highlight=False, soft_wrap=True)
+        Output().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(published: Sequence[Published]) -> Table:

@@ -1,0 +1,28 @@
+"""The command ``completion``: what makes a shell complete commands, options and the names of rows."""
+
+from __future__ import annotations
+
+import click
+from click import shell_completion
+
+from stackwright.cli.app import example
+from stackwright.cli.program import NAME, VARIABLE
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    "completion", epilog=example("./build.py completion bash", "./build.py completion fish")
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion_command(context: click.Context, shell: str) -> None:
+    """Print what makes a shell complete commands, options, and the names of rows.
+
+    For bash, put this line into ~/.bashrc: eval "$(./build.py completion bash)". For zsh, the same with
+    zsh into ~/.zshrc. For fish: ./build.py completion fish > ~/.config/fish/completions/build.py.fish
+    """
+    found = shell_completion.get_completion_class(shell)
+    assert found, "click knows each of SHELLS"
+    maker = found(context.find_root().command, {}, NAME, VARIABLE)
+    click.echo(maker.source_template % maker.source_vars())
