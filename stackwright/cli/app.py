@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stackwright.cli.front import PATH
+from stackwright.cli.front import PATH, rows_like
 from stackwright.cli.program import named
 from stackwright.core.credentials import redact
 from stackwright.core.errors import (
@@ -152,13 +152,7 @@ def selection(command: Callable[..., None]) -> Callable[..., None]:
     """Rows are named by id or by glob, or chosen by the value of a field."""
     command = allow_option(command)
     where = click.option("--where", multiple=True, metavar="FIELD=VALUE", help="rows with this value (ANDed)")
-    return click.argument("rows", nargs=-1, metavar="[ROW…]")(where(command))
-
-
-json_option = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
-    help="json: one document on stdout, nothing else there",
-)  # fmt: skip
+    return click.argument("rows", nargs=-1, metavar="[ROW…]", shell_complete=rows_like)(where(command))
 
 
 def compression_option(command: Callable[..., None]) -> Callable[..., None]:

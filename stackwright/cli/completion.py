@@ -11,9 +11,7 @@ from stackwright.cli.program import NAME, VARIABLE
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(
-    "completion", epilog=example("./build.py completion bash", "./build.py completion fish")
-)
+@click.command("completion", epilog=example("./build.py completion bash", "./build.py completion fish"))
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the program begins. An interrupt while its modules are imported ends it with one line, at any moment."""
+"""Where the program begins. An interrupt while its modules are imported ends it with one line."""
 
 from __future__ import annotations
 

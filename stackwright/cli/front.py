@@ -1,7 +1,9 @@
-"""The group of all commands: each is imported when it is asked for, and takes the options of the group too."""
+"""What all commands share: a group that imports each when it is asked for, its options, and ``--format``."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +11,8 @@ from typing import Any
 
 import click
 
-from stackwright.core.errors import UsageError
+from stackwright.core.errors import StackwrightError, UsageError
+from stackwright.host.shipped import ROOT
 
 PATH = click.Path(path_type=Path)
 
@@ -39,7 +42,7 @@ LATER = {
     "engine": ("stackwright.cli.start", "Bring up a container engine, as scripts/engine.sh does"),
     "completion": ("stackwright.cli.completion", "Print what makes a shell complete commands and rows"),
 }
-"""Where a command is, as NAME_command, and its line in the list of commands: that list imports none of them."""
+"""Where a command is, as NAME_command, and its line in the list of commands, which imports none of them."""
 
 
 def everywhere(command: Callable[..., None]) -> Callable[..., None]:
@@ -99,13 +102,13 @@ class Front(click.Group):
         rest = super().parse_args(ctx, args)
         behind = list(self._behind_command(ctx, words))
         for name in PLACES:
-            given = [*(ctx.params[name] or ()), *(Path(one) for more in behind for one in more.get(name) or ())]
-            ctx.params[name] = only_one(f"--{name}", given)
+            late = (Path(one) for more in behind for one in more.get(name) or ())
+            ctx.params[name] = only_one(f"--{name}", (*(ctx.params[name] or ()), *late))
         ctx.params["verbose"] = ctx.params["verbose"] or any(more.get("verbose") is True for more in behind)
         return rest
 
     def _behind_command(self, ctx: click.Context, words: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Yield what is said after the name of each command on the line. The command reads all of it again."""
+        """Yield what is said after the name of each command on the line. The command reads it again."""
         command: click.Command | None = self
         while isinstance(command, click.Group) and words:
             command, words = command.get_command(ctx, words[0]), words[1:]
@@ -121,5 +124,61 @@ def only_one(option: str, given: Sequence[Path]) -> Path | None:
     """Return the value of an option that may be said twice, but not with two values."""
     different = list(dict.fromkeys(given))
     if len(different) > 1:
-        raise UsageError(f"{option} is given twice: {' and '.join(map(str, different))}", hint="leave one out")
+        values = " and ".join(map(str, different))
+        raise UsageError(f"{option} is given twice: {values}", hint="leave one out")
     return different[0] if different else None
+
+
+def rows_like(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the rows of the matrix that begin so, for a shell. Without a matrix there is none."""
+    from stackwright.host import project
+
+    named = context.find_root().params.get("matrix")
+    places = project.places(named, None, os.environ)
+    with contextlib.suppress(StackwrightError, OSError):
+        found = project.Project(root=ROOT, matrix=places.matrix, out=places.out)
+        return [cell.id for cell in project.cells(found) if cell.id.startswith(incomplete)]
+    return []
+
+
+# -- the form of an answer ---------------------------------------------------------------------------
+
+SHORT = "stackwright.json"
+"""Where the context keeps that ``--json`` was given; click reads it first."""
+
+Command = Callable[..., None]
+HELP = "json: one document on stdout, nothing else there"
+
+
+def form_option(*forms: str, text: str = HELP) -> Callable[[Command], Command]:
+    """``--format`` with these forms, of which the first is the usual one, and ``--json``."""
+
+    def both(command: Command) -> Command:
+        short = click.option(
+            "--json", is_flag=True, is_eager=True, expose_value=False, callback=_short,
+            help="the same as --format json",
+        )  # fmt: skip
+        long = click.option(
+            "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, callback=_form,
+            help=text,
+        )  # fmt: skip
+        return long(short(command))
+
+    return both
+
+
+json_option = form_option("text", "json")
+
+
+def _short(context: click.Context, _: click.Parameter, given: bool) -> None:
+    if given:
+        context.meta[SHORT] = True
+
+
+def _form(context: click.Context, _: click.Parameter, form: str) -> str:
+    if SHORT not in context.meta:
+        return form
+    named = context.get_parameter_source("form") is click.core.ParameterSource.COMMANDLINE
+    if named and form != "json":
+        raise UsageError(f"--json and --format {form} exclude each other", hint="leave one out")
+    return "json"

@@ -23,14 +23,13 @@ from stackwright.cli.app import (
     example,
     exit_codes,
     image_option,
-    json_option,
     print_json,
     refuse,
     selection,
     sif_options,
     work,
 )
-from stackwright.cli.front import PATH, Front, everywhere
+from stackwright.cli.front import PATH, Front, everywhere, json_option, rows_like
 from stackwright.cli.program import NAME, VARIABLE, named
 from stackwright.core import errors
 from stackwright.core.credentials import redact
@@ -90,11 +89,11 @@ def cli(
     "plan", epilog=example("./build.py plan", "./build.py plan '*cuda12*' --json", "./build.py plan --all")
 )
 @selection
-@click.option("--json", "as_json", is_flag=True, help="one JSON document on stdout")
 @click.option("--strict", is_flag=True, help="fail if any row is rejected")
 @click.option("--all", "everything", is_flag=True, help="count how the rules prune the product of the axes")
+@json_option
 @click.pass_obj
-def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **options: bool) -> None:
+def plan_command(app: App, /, rows: Words, where: Words, form: str, **options: bool) -> None:
     """Print what a run would do, and the rows that cannot work, with the reason. Needs no network.
 
     Fails where no selected row can work, and with --strict where one cannot.
@@ -104,11 +103,11 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
     from stackwright.host.output import Output
 
     if options["everything"]:
-        _sweep(app, rows + where, as_json)
+        _sweep(app, rows + where, form)
         return
     planned = app.plan(rows, where)
     states = {row.stack.id: standing(app.project, row) for row in planned.rows}
-    if as_json:
+    if form == "json":
         print_json(tables.plan_document(planned, states))
     else:
         out = Output()
@@ -124,7 +123,7 @@ def plan_command(app: App, /, rows: Words, where: Words, as_json: bool, **option
         refuse(planned)
 
 
-def _sweep(app: App, selected: Words, as_json: bool) -> None:
+def _sweep(app: App, selected: Words, form: str) -> None:
     from stackwright.cli import tables
     from stackwright.core.config import load
     from stackwright.core.resolve import sweep
@@ -135,7 +134,7 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
         raise errors.UsageError("--all is about every combination", hint="leave out the rows and --where")
     matrix = load.load(app.project.matrix)
     swept = sweep.sweep(*sweep.of_matrix(matrix), (*sweep.exclusions(matrix), *CELL_RULES))
-    if as_json:
+    if form == "json":
         print_json(tables.sweep_document(swept))
     else:
         Output().print(tables.sweep_table(swept))
@@ -149,7 +148,7 @@ def _sweep(app: App, selected: Words, as_json: bool) -> None:
         "./build.py explain cuda12-torch --set driver=535 --format json",
     ),
 )
-@click.argument("row", required=False)
+@click.argument("row", required=False, shell_complete=rows_like)
 @click.option(
     "--set",
     "settings",
@@ -294,8 +293,6 @@ def run_command() -> None:
     """Everything in order: base, build, probe, sif, probe the sif, and the report."""
 
 
-
-
 @cli.command("report", epilog=example("./build.py report", "./build.py report --format json"))
 @allow_option
 @json_option
@@ -333,22 +330,28 @@ def _run(arguments: list[str] | None) -> int:
             return shell_complete(cli, {}, NAME, VARIABLE, os.environ[VARIABLE])
         with cli.make_context(NAME, sys.argv[1:] if arguments is None else arguments) as context:
             cli.invoke(context)  # not cli.main: it takes each closed pipe for that of the output
-    except StackwrightError as error:
-        return _said(str(error), error.exit_code)
-    except click.UsageError as error:
-        return _said(f"{error.format_message()}\n  next: build.py --help", errors.UsageError.exit_code)
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except SystemExit as leave:  # of a command whose rows failed: what it printed may be unread as well
+    except SystemExit as leave:  # of rows that failed: what was printed of them may be unread as well
         return leave.code if isinstance(leave.code, int) else bool(leave.code)
-    except (click.Abort, KeyboardInterrupt):
-        done = "interrupted; what was finished is kept, the next run continues from there"
-        return _said(done, EXIT_INTERRUPTED)
-    except Exception as defect:  # a user should never see a traceback
-        if isinstance(defect, OSError) and streams.unwritable(defect):
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, OSError) and streams.unwritable(error):
             raise
-        return _said(str(internal_error(defect)), InternalError.exit_code)
+        return _said(*_message(error))
     return 0
+
+
+def _message(error: Exception | KeyboardInterrupt) -> tuple[str, int]:
+    match error:
+        case StackwrightError():
+            return str(error), error.exit_code
+        case click.UsageError():
+            return f"{error.format_message()}\n  next: build.py --help", errors.UsageError.exit_code
+        case click.Abort() | KeyboardInterrupt():
+            done = "interrupted; what was finished is kept, the next run continues from there"
+            return done, EXIT_INTERRUPTED
+        case Exception():  # a user should never see a traceback
+            return str(internal_error(error)), InternalError.exit_code
 
 
 def _said(message: str, code: int) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from stackwright import __version__
-from stackwright.cli.app import PATH, App, example
+from stackwright.cli.app import App, example, print_json
+from stackwright.cli.front import PATH, json_option
 from stackwright.cli.program import PROGRAM
 from stackwright.core.errors import UsageError
 from stackwright.host.shipped import ROOT, SCRIPTS
@@ -44,8 +45,9 @@ def _text(schema: dict[str, Any]) -> bytes:
 
 @click.command("init", epilog=example("./build.py init images"))
 @click.argument("folder", type=PATH, default=Path())
+@json_option
 @click.pass_obj
-def init_command(app: App, folder: Path) -> None:
+def init_command(app: App, folder: Path, form: str) -> None:
     """Write a first matrix.yaml with its lock, site.yaml, .gitignore and the files of CI.
 
     A file that is there is kept. The files of CI are for GitHub and for GitLab: delete what you do not use.
@@ -67,6 +69,9 @@ def init_command(app: App, folder: Path) -> None:
         app.say(f"wrote {path}")
     inside = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
     app.say(f"next: {inside}{PROGRAM} plan")
+    if form == "json":
+        wrote = [str(folder / name) for name in files if name not in there]
+        print_json({"version": 1, "folder": str(folder), "wrote": wrote, "kept": there})
 
 
 @click.command(

@@ -20,6 +20,7 @@ from stackwright.core.model.row import Notice, Refused, Rejection, Stack
 from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
 from stackwright.core.resolve.explain import Feasibility
 from stackwright.core.rules.rule import Ruling
+from stackwright.host.output import name_column
 from stackwright.host.project import Plan
 
 if TYPE_CHECKING:  # `plan` starts without the engine's modules
@@ -78,7 +79,8 @@ def notice_line(row: str, notice: Notice) -> str:
 def plan_table(plan: Plan, states: Mapping[str, str]) -> Table:
     """Return every value of every row, also those that were left out and found in the lock."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("row and key", "a run would do", "what is in it"):
+    name_column(table, "row and key", [row.stack.id for row in plan.rows])
+    for heading in ("a run would do", "what is in it"):
         table.add_column(heading, overflow="fold")
     for row in plan.rows:
         name = f"[bold]{row.stack.id}[/]\n{row.recipe.key[:12]}"
@@ -277,9 +279,12 @@ def summary_line(plan: Plan) -> str:
 def items_table(items: Iterable[Item], title: str) -> Table:
     """``clean``: what could be freed, and why; where something has to be done first, what."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for heading in ("what", "name", "GB", "why"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "GB" else "left")
-    for item in items:
+    found = tuple(items)
+    table.add_column("what", overflow="fold")
+    name_column(table, "name", [item.name for item in found])
+    table.add_column("GB", justify="right")
+    table.add_column("why", overflow="fold")
+    for item in found:
         why = f"{item.why}\n{item.todo}" if item.todo else item.why
         table.add_row(item.kind, escape(item.name), f"{item.bytes / 1e9:.1f}", escape(why))
     return table
@@ -313,8 +318,9 @@ def cluster_tables(examined: Examined) -> Iterator[Table | str]:
 
 def _rows_of_cluster(examined: Examined) -> Table:
     rows = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("row", *(answer.about for answer in examined.rows[0].answers)):
-        rows.add_column(heading, no_wrap=True)
+    name_column(rows, "row", [row.image.row for row in examined.rows])
+    for answer in examined.rows[0].answers:
+        rows.add_column(answer.about, overflow="fold")
     for row in examined.rows:
         rows.add_row(escape(row.image.row), *(SHORT[one.outcome] for one in row.answers))
     return rows

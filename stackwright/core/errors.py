@@ -158,4 +158,4 @@ EXIT_INTERRUPTED = 130
 """Ctrl-C: what was finished is kept, the next run continues from there."""
 
 EXIT_UNREAD = 141
-"""What read the output ended first, as `head` does: the code of a program that SIGPIPE ends, as a shell says it."""
+"""What read the output ended first, as `head` does: what a shell says of a program that SIGPIPE ends."""

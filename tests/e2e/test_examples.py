@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def examples() -> list[str]:
     """Lines that start with ./build.py, without their remarks."""
     texts = [(ROOT / "README.md").read_text(), cli.epilog or ""]
-    texts += [command.epilog or "" for command in cli.commands.values()]
+    texts += [command.epilog or "" for command in cli.every().values()]
     lines = (
         line
         for text in texts

@@ -17,6 +17,7 @@ MAY_READ = {
 MAY_USE_ENVIRON = {
     "cli/main.py": "completes it from site.yaml, for programs that are started as well",
     "cli/app.py": "hands it to settings.site",
+    "cli/front.py": "finds the matrix whose rows a shell asks for",
     "build/nodes/worker.py": "a copy, completed from site.yaml",
     "host/site/settings.py": "the default of its functions",
     "host/site/file.py": "STACKWRIGHT_SITE",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from stackwright.cli.app import App, example
+from stackwright.cli.app import App, example, print_json
+from stackwright.cli.front import json_option
 from stackwright.core.errors import DriftError, UsageError
 
 
@@ -15,8 +16,9 @@ from stackwright.core.errors import DriftError, UsageError
 @click.option("--github", is_flag=True, help="the workflows, .github/workflows/*.yml")
 @click.option("--gitlab", is_flag=True, help="the pipeline, .gitlab-ci.yml")
 @click.option("--check", is_flag=True, help="write nothing; fail where a file is not up to date")
+@json_option
 @click.pass_obj
-def ci_command(app: App, /, **options: bool) -> None:
+def ci_command(app: App, /, form: str, **options: bool) -> None:
     """Write the workflows of a CI service, which build, prove and publish every night what changed.
 
     They are written next to the matrix. Which rows share a job is found out when they run (`shards list`), so
@@ -24,18 +26,21 @@ def ci_command(app: App, /, **options: bool) -> None:
     """
     services = [name for name in ("github", "gitlab") if options[name]]
     if options["check"]:
-        _check(app, services)
+        _check(app, services, form)
         return
     if not services:
         raise UsageError("for which service?", hint="--github, --gitlab, or both")
     from stackwright.nightly.ci import files
 
-    for file in files.files(services, own=app.project.own):
+    made = files.files(services, own=app.project.own)
+    for file in made:
         files.write(app.project.matrix.parent, file)
         app.say(f"wrote {file.path}")
+    if form == "json":
+        print_json({"version": 1, "written": [str(file.path) for file in made]})
 
 
-def _check(app: App, services: list[str]) -> None:
+def _check(app: App, services: list[str], form: str) -> None:
     from stackwright.nightly.ci import files
 
     root, own = app.project.matrix.parent, app.project.own
@@ -43,6 +48,8 @@ def _check(app: App, services: list[str]) -> None:
     if not asked:
         raise UsageError("no file of CI is here", place=str(root), hint=_again([]))
     found = files.drift(root, files.files(asked, own=own))
+    if form == "json":
+        print_json({"version": 1, "differ": list(found)})
     if found:
         raise DriftError("\n  ".join(("the files of CI are not up to date:", *found)), hint=_again(services))
     app.say("the files of CI are as they would be written")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stackwright.cli.app import App, allow_option, example, json_option, print_json
+from stackwright.cli.app import App, allow_option, example, print_json
+from stackwright.cli.front import json_option
 from stackwright.host.output import Output
 
 if TYPE_CHECKING:

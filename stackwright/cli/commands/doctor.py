@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from stackwright.cli.app import App, Words, example, json_option, print_json, selection
+from stackwright.cli.app import App, Words, example, print_json, selection
+from stackwright.cli.front import json_option
 from stackwright.core.errors import EngineError, UsageError
 from stackwright.host.output import Output
 

@@ -11,7 +11,8 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from stackwright.cli.app import PATH, App, example, json_option, print_json
+from stackwright.cli.app import App, example, print_json
+from stackwright.cli.front import PATH, json_option
 from stackwright.core.errors import DriftError, SiteError, UsageError
 from stackwright.host.output import Output
 

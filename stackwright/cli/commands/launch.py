@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from stackwright.cli.app import PATH, App, Words, allow_option, example, json_option, print_json, refuse
+from stackwright.cli.app import App, Words, allow_option, example, print_json, refuse
+from stackwright.cli.front import PATH, json_option, rows_like
 from stackwright.core.components.table import COMMUNICATION, LAUNCHERS, of, started_by
 from stackwright.core.errors import UsageError
 from stackwright.core.launch import launchers as launch
@@ -62,7 +63,7 @@ def _chosen(names: Sequence[str], tool: str | None) -> str:
     )
     + "\n\n\b\n  build.py launch ROW --slurm --tool NAME -- runs/today",
 )
-@click.argument("row")
+@click.argument("row", shell_complete=rows_like)
 @click.argument("command", nargs=-1, metavar="[-- COMMAND…]")
 @launchers
 @click.option("--apptainer", is_flag=True, help="the line of apptainer exec, with --tool")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stackwright.cli.app import PATH, App, example, json_option, print_json
+from stackwright.cli.app import App, example, print_json
+from stackwright.cli.front import PATH, json_option
 from stackwright.core.errors import UsageError
 from stackwright.core.model.row import Tier, World
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stackwright.cli.app import ALLOW_LESS, PATH, App, Words, example, json_option, print_json, selection
+from stackwright.cli.app import ALLOW_LESS, App, Words, example, print_json, selection
+from stackwright.cli.front import PATH, form_option, json_option, rows_like
 from stackwright.core.errors import MatrixError, UsageError
 from stackwright.core.model.night import Margins
 from stackwright.core.model.row import Cell
@@ -133,19 +134,20 @@ def _publisher(app: App, options: dict[str, Any]) -> night.Publisher | None:
     ),
 )
 @history_option
+@json_option
 @click.pass_context
-def history_command(context: click.Context, history_path: Path | None) -> None:
+def history_command(context: click.Context, history_path: Path | None, form: str) -> None:
     """Show the history of nightly builds, or merge histories of several machines."""
     app: App = context.obj
     context.obj = (app, _history(app, history_path))
     if context.invoked_subcommand is None:
-        context.invoke(show_command)
+        context.invoke(show_command, form=form)
 
 
 @history_command.command(
     "show", epilog=example("./build.py history show", "./build.py history show --nights 3")
 )
-@click.argument("rows", nargs=-1, metavar="[ROW…]")
+@click.argument("rows", nargs=-1, metavar="[ROW…]", shell_complete=rows_like)
 @click.option(
     "--nights",
     type=click.IntRange(1),
@@ -187,9 +189,7 @@ def _rows(app: App) -> set[str]:
 
 @history_command.command("morning")
 @click.argument("runs", nargs=-1, metavar="[RUN…]")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True
-)
+@form_option("text", "markdown", "json")
 @click.pass_obj
 def morning_command(found: tuple[App, Path], runs: Words, form: str) -> None:
     """The answer of the last night again, or of several RUNs together, as shards of a night make them."""
@@ -205,10 +205,14 @@ def morning_command(found: tuple[App, Path], runs: Words, form: str) -> None:
 
 @history_command.command("merge")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
+@json_option
 @click.pass_obj
-def merge_command(found: tuple[App, Path], files: tuple[Path, ...]) -> None:
+def merge_command(found: tuple[App, Path], files: tuple[Path, ...], form: str) -> None:
     """Take over what other histories have. To merge one twice changes nothing."""
     from stackwright.records.history.merge import merge
 
     new = merge(found[1], files)
-    click.echo(f"{found[1]}: {new} builds and nights are new")
+    if form == "json":
+        print_json({"version": 1, "history": str(found[1]), "new": new})
+    else:
+        click.echo(f"{found[1]}: {new} builds and nights are new")

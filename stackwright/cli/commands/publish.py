@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stackwright.cli.app import ALLOW_LESS, App, Words, example, json_option, print_json, refuse, selection
+from stackwright.cli.app import ALLOW_LESS, App, Words, example, print_json, refuse, selection
+from stackwright.cli.front import json_option
 from stackwright.core.errors import UsageError
 from stackwright.host.output import Output
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stackwright.cli.app import ALLOW_LESS, PATH, App, Words, end, example, print_json, selection
+from stackwright.cli.app import ALLOW_LESS, App, Words, end, example, print_json, selection
+from stackwright.cli.front import PATH, form_option, json_option
 
 if TYPE_CHECKING:
     from stackwright.nightly.ci.estimates import Work
@@ -40,10 +41,7 @@ def shards_command() -> None:
     "--minutes", type=click.IntRange(1, 350), default=MINUTES, show_default=True,
     help="how long a shard may take, if that needs no more of them than a service takes",
 )  # fmt: skip
-@click.option(
-    "--format", "form", type=click.Choice(["json", "github", "gitlab"]), default="json", show_default=True,
-    help="github: lines for GITHUB_OUTPUT; gitlab: a pipeline",
-)  # fmt: skip
+@form_option("json", "github", "gitlab", text="github: lines for GITHUB_OUTPUT; gitlab: a pipeline")
 @click.pass_obj
 def list_command(app: App, rows: Words, where: Words, minutes: int, form: str) -> None:
     """Say which rows share a shard: those that share stages. Needs no network and no engine.
@@ -77,8 +75,9 @@ def _works(app: App, rows: Words, where: Words) -> tuple[Work, ...]:
 
 
 @shards_command.command("prove", epilog=example("./build.py shards prove --help"))
+@json_option
 @click.pass_obj
-def prove_command(app: App) -> None:
+def prove_command(app: App, form: str) -> None:
     """Pull the images that the shards built, and prove them with the GPU of this machine."""
     from stackwright.build import rows as session
     from stackwright.build.job import Request
@@ -95,21 +94,27 @@ def prove_command(app: App) -> None:
         app.project, planned, Request(phases=(Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER)), site=app.site,
         runner=app.runner, console=app.console,
     )  # fmt: skip
-    session.print_summary(app.project, done, ())
+    if form == "json":
+        print_json(session.document(done))
+    else:
+        session.print_summary(app.project, done, ())
     end(app, planned, (*wrong, *done.errors))
 
 
 @shards_command.command("publish", epilog=example("./build.py shards publish --help"))
 @click.option("--allow-less", multiple=True, metavar="ROW", help=ALLOW_LESS)
+@json_option
 @click.pass_obj
-def publish_command(app: App, allow_less: Words) -> None:
+def publish_command(app: App, allow_less: Words, form: str) -> None:
     """Tag what the shards built and the gate lets through; the moving tags change last and together."""
-    from stackwright.nightly import publishing, shards
+    from stackwright.nightly import publishing, report, shards
 
     answer = shards.publish_handed(_handed(app), publishing.publisher(*publisher(app, allow_less)))
     for row in answer.rows:
         if row.pushed:
             app.say(f"{row.row}: {row.pushed.reference}: {' '.join(row.pushed.tags)}")
+    if form == "json":
+        print_json(report.document(answer))
     unpublished = [(row.row, row.unpublished) for row in answer.rows if row.unpublished]
     for name, failure in unpublished:
         app.say(f"{name}: not published: {failure.reason}")
@@ -120,8 +125,9 @@ def publish_command(app: App, allow_less: Words) -> None:
 @shards_command.command("report", epilog=example("./build.py shards report --help"))
 @selection
 @summary_option
+@json_option
 @click.pass_obj
-def report_command(app: App, rows: Words, where: Words, summary: Path | None) -> None:
+def report_command(app: App, rows: Words, where: Words, summary: Path | None, form: str) -> None:
     """Make one history of those of the shards, and write the answer of the morning and the page.
 
     Name the same ROWs as for `shards list`: a row that no shard reported is reported as failed.
@@ -133,7 +139,10 @@ def report_command(app: App, rows: Words, where: Words, summary: Path | None) ->
     cells, found = app.cells(rows, where), _handed(app)
     answer = shards.whole_answer(found, cells, whole=not rows and not where)
     report.write(answer, app.project.out / "report", summary)
-    click.echo(report.FORMS["text"](answer), nl=False)
+    if form == "json":
+        print_json(report.document(answer))
+    else:
+        click.echo(report.FORMS["text"](answer), nl=False)
     refused = [row.rejection for row in answer.rows if row.rejection]
     with builds.opened(found.history_path) as db:
         before = builds.newest_records(db)  # a night has files of what it built alone

@@ -16,6 +16,7 @@ from rich.table import Table
 from stackwright.core.config.messages import near
 from stackwright.core.errors import RecordError, UsageError
 from stackwright.core.model.night import Morning, combine
+from stackwright.host.output import name_column
 from stackwright.records.history import builds
 from stackwright.records.history import nights as history_nights
 from stackwright.records.report.wording import clean, duration, size
@@ -114,7 +115,8 @@ def document(found: Sequence[Line]) -> dict[str, Any]:
 
 def table(found: Sequence[Line]) -> Table:
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("row", "night", "result", "key", "tiers passed", "image", "sif", "time"):
+    name_column(made, "row", [clean(one.row) for one in found])
+    for heading in ("night", "result", "key", "tiers passed", "image", "sif", "time"):
         made.add_column(heading, overflow="fold")
     last = ""
     for one in found:

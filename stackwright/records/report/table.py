@@ -13,6 +13,7 @@ from rich.text import Text
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import IMAGE_WORLDS, Check, Outcome, Rejection, Tier, World
 from stackwright.host.files import replace_durably
+from stackwright.host.output import name_column
 from stackwright.host.shipped import called
 from stackwright.records.files import newest
 from stackwright.records.report import definitions as of_definitions
@@ -51,10 +52,10 @@ def table(
         box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, definitions, plain),
         caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
     )  # fmt: skip
-    result.add_column("row", overflow="fold")
+    name_column(result, "row", [clean(one) for one in (*left, *(record.row for record in chosen))])
     result.add_column("world", no_wrap=True)
     for tier in Tier:
-        result.add_column(tier.value, justify="left" if plain else "center", no_wrap=True)
+        result.add_column(tier.value, justify="left" if plain else "center", no_wrap=plain, overflow="fold")
     result.add_column("size", justify="right", no_wrap=True)
     result.add_column("time", justify="right", no_wrap=True)
     for record in chosen:
