@@ -31,16 +31,16 @@ LATER = {
     "layer": (f"{COMMANDS}.layer", "Add packages to a finished image or .sif"),
     "publish": (f"{COMMANDS}.publish", "Push images to the site's registry by digest, and tag them"),
     "verify": (f"{COMMANDS}.verify", "Check that an image is what its row says"),
-    "nightly": (f"{COMMANDS}.nightly", "Ask upstream afresh, build only what changed, prove it, report"),
+    "nightly": (f"{COMMANDS}.nightly", "Ask upstream afresh, build only what changed, prove it"),
     "history": (f"{COMMANDS}.nightly", "Show the history of nightly builds, or merge histories"),
     "shards": (f"{COMMANDS}.shards", "A night on several machines"),
     "ci": (f"{COMMANDS}.ci", "Write the workflows of a CI service"),
     "facts": (f"{COMMANDS}.facts", "Show how the rules' tables were obtained, or compare them"),
     "doctor": (f"{COMMANDS}.doctor", "Say what is there, what is missing and what to do"),
     "clean": (f"{COMMANDS}.clean", "Show what could be freed, then free it"),
-    "init": ("stackwright.cli.start", "Write a first matrix.yaml with its lock, and site.yaml"),
+    "init": ("stackwright.cli.start", "Write a first matrix.yaml with its lock"),
     "engine": ("stackwright.cli.start", "Bring up a container engine, as scripts/engine.sh does"),
-    "completion": ("stackwright.cli.completion", "Print what makes a shell complete commands and rows"),
+    "completion": ("stackwright.cli.completion", "Print what makes a shell complete commands, options"),
 }
 """Where a command is, as NAME_command, and its line in the list of commands, which imports none of them."""
 
