@@ -17,8 +17,8 @@ SHELLS = ("bash", "zsh", "fish")
 def completion_command(context: click.Context, shell: str) -> None:
     """Print what makes a shell complete commands, options, and the names of rows.
 
-    For bash, put this line into ~/.bashrc: eval "$(./build.py completion bash)". For zsh, the same with
-    zsh into ~/.zshrc. For fish: ./build.py completion fish > ~/.config/fish/completions/build.py.fish
+    For bash, put this line into ~/.bashrc: eval "$(build.py completion bash)", with the path of build.py. In
+    ~/.zshrc it is the same with zsh. For fish it is: build.py completion fish | source
     """
     found = shell_completion.get_completion_class(shell)
     assert found, "click knows each of SHELLS"

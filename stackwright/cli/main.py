@@ -179,9 +179,13 @@ def explain_command(app: App, row: str | None, settings: Words, form: str) -> No
     else:
         Output().print(tables.explanation_text(answer), soft_wrap=True)
     if answer.cause:
-        raise RejectedError(f"{base.id}: refused by the rule {answer.cause.rule}")
+        hint = "the answer names the nearest rows that work"
+        raise RejectedError(f"{base.id}: refused by the rule {answer.cause.rule}", hint=hint)
     if answer.unknown:
-        raise UnknownError(f"{base.id}: the rule {answer.unknown.rule} does not know a value")
+        hint = (
+            "the answer names rows that are known to work; ./build.py lock settles it for a row of the matrix"
+        )
+        raise UnknownError(f"{base.id}: the rule {answer.unknown.rule} does not know a value", hint=hint)
 
 
 @cli.command("lock", epilog=example("./build.py lock cuda12-torch"))
@@ -346,7 +350,9 @@ def _message(error: Exception | KeyboardInterrupt) -> tuple[str, int]:
         case StackwrightError():
             return str(error), error.exit_code
         case click.UsageError():
-            return f"{error.format_message()}\n  next: build.py --help", errors.UsageError.exit_code
+            of = " ".join(error.ctx.command_path.split()[1:]) if error.ctx else ""
+            help_line = f"./build.py {of} --help" if of else "./build.py --help"
+            return f"{error.format_message()}\n  next: {help_line}", errors.UsageError.exit_code
         case click.Abort() | KeyboardInterrupt():
             done = "interrupted; what was finished is kept, the next run continues from there"
             return done, EXIT_INTERRUPTED
