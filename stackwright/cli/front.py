@@ -23,6 +23,9 @@ PLACES = {
 }
 """Options that name a file or a folder, with their help."""
 
+HELP_ASKED = "stackwright.help"
+"""Where the context keeps that the help of a command was asked for: then nothing has to be found first."""
+
 VERBOSE = ("-v", "--verbose")
 
 COMMANDS = "stackwright.cli.commands"
@@ -105,6 +108,7 @@ class Front(click.Group):
             late = (Path(one) for more in behind for one in more.get(name) or ())
             ctx.params[name] = only_one(f"--{name}", (*(ctx.params[name] or ()), *late))
         ctx.params["verbose"] = ctx.params["verbose"] or any(more.get("verbose") is True for more in behind)
+        ctx.meta[HELP_ASKED] = any(more[HELP_ASKED] for more in behind)
         return rest
 
     def _behind_command(self, ctx: click.Context, words: Sequence[str]) -> Iterator[Mapping[str, Any]]:
@@ -117,7 +121,9 @@ class Front(click.Group):
             inner = click.Context(command, parent=ctx, resilient_parsing=True, ignore_unknown_options=True)
             parser = command.make_parser(inner)
             values, words, _ = parser.parse_args(list(words))
-            yield {name: value for name, value in values.items() if isinstance(value, list | bool)}
+            asked = command.get_help_option(inner)
+            said = {name: value for name, value in values.items() if isinstance(value, list | bool)}
+            yield {**said, HELP_ASKED: asked is not None and values.get(asked.name or "") is True}
 
 
 def only_one(option: str, given: Sequence[Path]) -> Path | None:

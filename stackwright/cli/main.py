@@ -29,7 +29,7 @@ from stackwright.cli.app import (
     sif_options,
     work,
 )
-from stackwright.cli.front import PATH, Front, everywhere, json_option, rows_like
+from stackwright.cli.front import HELP_ASKED, PATH, Front, everywhere, json_option, rows_like
 from stackwright.cli.program import NAME, VARIABLE, named
 from stackwright.core import errors
 from stackwright.core.credentials import redact
@@ -73,6 +73,7 @@ def cli(
     program.started_with({"--matrix": matrix, "--site": site, "--out": out})
     if context.invoked_subcommand is None:
         click.echo(named(FIRST), nl=False)
+    if context.invoked_subcommand is None or context.meta[HELP_ASKED]:
         return
     from stackwright.host import project
     from stackwright.host.site import file

@@ -131,11 +131,12 @@ def test_the_list_of_commands_says_what_their_help_begins_with() -> None:
         assert command and " ".join((command.help or "").split()).startswith(text), name
 
 
-def test_help_imports_no_stage_and_no_library_of_one(tmp_path: Path) -> None:
-    """A list of what may be there: whatever is new costs everybody time at each start."""
+@pytest.mark.parametrize("asked", [["--help"], ["plan", "--help"]], ids=" ".join)
+def test_help_imports_no_stage_and_no_library_of_one(asked: list[str]) -> None:
+    """What is imported for it costs everybody time at each start."""
     words = (
         "import sys; from stackwright.cli.main import main\n"
-        "try: main(['--help'])\n"
+        f"try: main({asked})\n"
         "except SystemExit: print(*sorted(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Each mistake of the table is made for real: one message, its place, the next step, the code, no traceback."""
+"""Each mistake of the table is made for real: one message, its place, the next step, the code."""
 
 from __future__ import annotations
 
