@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stackwright.cli.front import PATH, rows_like
-from stackwright.cli.program import named
+from stackwright.cli.program import PROGRAM, named
 from stackwright.core.credentials import redact
 from stackwright.core.errors import (
     EXIT_INTERRUPTED,
@@ -50,7 +50,7 @@ SITES_KEY = Path()
 
 def example(*lines: str) -> str:
     """Return the epilog of a command. The tests run every example as it is written."""
-    return "\b\nExample:\n" + "\n".join(f"  {named(line)}" for line in lines)
+    return "\b\nExample:\n" + "\n".join(f"  {line.replace('./build.py', PROGRAM)}" for line in lines)
 
 
 UNREAD = "the program that read the output ended first, as `head` does"

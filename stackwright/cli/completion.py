@@ -6,7 +6,7 @@ import click
 from click import shell_completion
 
 from stackwright.cli.app import example
-from stackwright.cli.program import NAME, VARIABLE
+from stackwright.cli.front import NAME, VARIABLE
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -11,10 +11,15 @@ from typing import Any
 
 import click
 
+from stackwright.cli.program import PROGRAM
 from stackwright.core.errors import StackwrightError, UsageError
 from stackwright.host.shipped import ROOT
 
 PATH = click.Path(path_type=Path)
+
+NAME = PROGRAM.removeprefix("./")
+VARIABLE = f"_{NAME.replace('.', '_')}_COMPLETE".upper()
+"""The variable by which a shell asks what can follow the words so far."""
 
 PLACES = {
     "matrix": "the rows  [default: $STACKWRIGHT_MATRIX, or matrix.yaml here]",

@@ -29,8 +29,8 @@ from stackwright.cli.app import (
     sif_options,
     work,
 )
-from stackwright.cli.front import HELP_ASKED, PATH, Front, everywhere, json_option, rows_like
-from stackwright.cli.program import NAME, VARIABLE, named
+from stackwright.cli.front import HELP_ASKED, NAME, PATH, VARIABLE, Front, everywhere, json_option, rows_like
+from stackwright.cli.program import named
 from stackwright.core import errors
 from stackwright.core.credentials import redact
 from stackwright.core.errors import (
@@ -73,7 +73,9 @@ def cli(
     program.started_with({"--matrix": matrix, "--site": site, "--out": out})
     if context.invoked_subcommand is None:
         click.echo(named(FIRST), nl=False)
-    if context.invoked_subcommand is None or context.meta[HELP_ASKED]:
+        return
+    if context.meta[HELP_ASKED]:  # nothing is looked for, so a site.yaml that is wrong does not matter
+        context.obj = App(Path(), Path(), verbose)
         return
     from stackwright.host import project
     from stackwright.host.site import file
@@ -99,15 +101,18 @@ def plan_command(app: App, /, rows: Words, where: Words, form: str, **options: b
 
     Fails where no selected row can work, and with --strict where one cannot.
     """
-    from stackwright.build.standing import standing
     from stackwright.cli import tables
     from stackwright.host.output import Output
+    from stackwright.probe.digest import checks_digest
+    from stackwright.records.standing import standing
 
     if options["everything"]:
         _sweep(app, rows + where, form)
         return
     planned = app.plan(rows, where)
-    states = {row.stack.id: standing(app.project, row) for row in planned.rows}
+    states = {
+        row.stack.id: standing(app.project, row, checks_digest(app.project.root)) for row in planned.rows
+    }
     if form == "json":
         print_json(tables.plan_document(planned, states))
     else:

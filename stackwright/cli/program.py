@@ -10,10 +10,6 @@ from stackwright.host.shipped import PROGRAM, called
 
 __all__ = ["PROGRAM", "named", "started_with"]
 
-NAME = PROGRAM.removeprefix("./")
-VARIABLE = f"_{NAME.replace('.', '_')}_COMPLETE".upper()
-"""The variable by which a shell asks what can follow the words so far."""
-
 _options = ""
 
 

@@ -158,4 +158,4 @@ EXIT_INTERRUPTED = 130
 """Ctrl-C: what was finished is kept, the next run continues from there."""
 
 EXIT_UNREAD = 141
-"""What read the output ended first, as `head` does: what a shell says of a program that SIGPIPE ends."""
+"""What read the output ended first, as `head` does: the code that a shell has for SIGPIPE."""

@@ -17,7 +17,7 @@ from report_samples import built
 from rich.console import Console
 from rows import ROOT
 
-from stackwright.cli import completion, front, main, program
+from stackwright.cli import completion, front, main
 from stackwright.records.history import show
 from stackwright.records.report import table
 
@@ -151,7 +151,7 @@ def test_help_imports_no_stage_and_no_library_of_one(asked: list[str]) -> None:
 
 
 def complete(*words: str) -> list[str]:
-    maker = ShellComplete(main.cli, {}, program.NAME, program.VARIABLE)
+    maker = ShellComplete(main.cli, {}, front.NAME, front.VARIABLE)
     return [one.value for one in maker.get_completions(list(words[:-1]), words[-1])]
 
 

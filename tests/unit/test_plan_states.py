@@ -7,11 +7,11 @@ import pytest
 from report_samples import built, verdict
 from rows import ROOT
 
-from stackwright.build.standing import standing
 from stackwright.core.model.record import Phase, Status
 from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
+from stackwright.records.standing import standing
 
 
 @pytest.fixture
@@ -27,11 +27,11 @@ def row(project: Project) -> Planned:
 def recorded(project: Project, row: Planned, **changes: Any) -> str:
     today = {"tools": (("checks", checks_digest(ROOT)),), **changes}
     record.write(built(**{"row": row.stack.id, "key": row.recipe.key, **today}), project.records)
-    return standing(project, row)
+    return standing(project, row, checks_digest(project.root))
 
 
 def test_a_row_without_a_record_is_built(project: Project, row: Planned) -> None:
-    assert standing(project, row) == "build"
+    assert standing(project, row, checks_digest(project.root)) == "build"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Mistakes that people make, as data: what is written, and the code. docs/mistakes.md has what is said.
+"""Mistakes that people make, as data: what is written, and the code. docs/mistakes.md has the messages.
 
     PYTHONPATH=.:tests/support/samples .venv/bin/python -m mistakes > docs/mistakes.md
 
@@ -297,9 +297,9 @@ def _here(found: re.Match[str]) -> str:
 # -- the page ---------------------------------------------------------------------------------------
 
 HEAD = """\
-# Mistakes, and what is said of them
+# Mistakes, and their messages
 
-Each line is made for real by a test, which compares what is said, the next step and the exit code with this
+Each line is made for real by a test, which compares the message, the next step and the exit code with this
 page (`tests/unit/test_mistakes.py`). What the codes mean is in [cli.md](cli.md#exit-codes).
 """
 
@@ -315,7 +315,7 @@ def page(said: Mapping[str, Said]) -> str:
     for title, chapter in CHAPTERS.items():
         if not any(one.what in said for one in chapter):
             break
-        lines += [f"## {title}", "", "| mistake | what is said | next | code |", "|---|---|---|---|"]
+        lines += [f"## {title}", "", "| mistake | message | next | code |", "|---|---|---|---|"]
         for one in chapter:
             told = said[one.what]
             lines.append(f"| {cell(one.what)} | {cell(told.message)} | {cell(told.next)} | {told.code} |")
