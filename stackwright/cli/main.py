@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from click.shell_completion import shell_complete
 
 from stackwright import __version__
 from stackwright.cli import program, streams
@@ -337,6 +336,8 @@ def _run(arguments: list[str] | None) -> int:
     """Return the exit code. OSError: the output cannot be written."""
     try:
         if VARIABLE in os.environ and arguments is None:
+            from click.shell_completion import shell_complete
+
             return shell_complete(cli, {}, NAME, VARIABLE, os.environ[VARIABLE])
         with cli.make_context(NAME, sys.argv[1:] if arguments is None else arguments) as context:
             cli.invoke(context)  # not cli.main: it takes each closed pipe for that of the output
