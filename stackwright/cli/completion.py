@@ -18,7 +18,7 @@ def completion_command(context: click.Context, shell: str) -> None:
     """Print what makes a shell complete commands, options, and the names of rows.
 
     For bash, put this line into ~/.bashrc: eval "$(build.py completion bash)", with the path of build.py. In
-    ~/.zshrc it is the same with zsh. For fish it is: build.py completion fish | source
+    ~/.zshrc it is the same with zsh. For fish, write it to ~/.config/fish/completions/build.py.fish
     """
     found = shell_completion.get_completion_class(shell)
     assert found, "click knows each of SHELLS"

@@ -42,7 +42,6 @@ OTHERS = {
     "sqlite3": "its tables are compared with those of the history in tests/unit/test_history.py",
     "openssl": "makes a key; tests/engine/test_signed.py makes the same",
     "ssh-keygen": "makes a key; tests/e2e/test_two_nodes.py makes the same",
-    "source": "reads the lines of completion; tests/unit/test_front.py lets bash read them",
     **dict.fromkeys(("base64", "cd", "for", "done", "ls", "mkdir", "printf", "tail"), "the shell's own"),
 }  # fmt: skip
 """Other programs in the documents, and why no test here runs them as they are written."""
