@@ -168,9 +168,9 @@ def differences(one: Mapping[str, Entry], other: Mapping[str, Entry]) -> Iterato
             yield from _changed(path, one[path], other[path])
 
 
-def _changed(path: str, one: Entry, other: Entry) -> Iterator[Difference]:
+def _changed(path: str, entry: Entry, other: Entry) -> Iterator[Difference]:
     for what in ("kind", "mode", "owner", "link", "device", "xattrs", "sha256", "time"):
-        mine, yours = getattr(one, what), getattr(other, what)
+        mine, yours = getattr(entry, what), getattr(other, what)
         if mine != yours:
             name = {"xattrs": "xattr", "sha256": "content"}.get(what, what)
             shown = (" ".join(sorted(value)) if what == "xattrs" else str(value) for value in (mine, yours))

@@ -59,7 +59,9 @@ def probed(way: str, row: str) -> dict[str, float]:
     records = sorted((ROOT / "out" / "records" / row).glob("*.json"))
     if not records:
         sys.exit(done.stdout + done.stderr)
-    timings = {one["phase"]: one["seconds"] for one in json.loads(records[-1].read_text())["timings"]}
+    timings = {
+        timing["phase"]: timing["seconds"] for timing in json.loads(records[-1].read_text())["timings"]
+    }
     return {world: timings[f"probe {world}"] for world in ("docker", "sif")}
 
 

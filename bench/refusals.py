@@ -44,7 +44,7 @@ def main() -> None:
             roots = (ROOT, *(Path(one) for one in sys.argv[1:]))
             seconds = [min(_seconds(root, words) for _ in range(TIMES)) for root in roots]
             ratio = f"{seconds[1] / seconds[0]:6.1f} times" if len(seconds) > 1 else ""
-            print(f"{name:28}", *(f"{one:6.2f} s" for one in seconds), ratio, flush=True)
+            print(f"{name:28}", *(f"{second:6.2f} s" for second in seconds), ratio, flush=True)
 
 
 def _seconds(root: Path, words: tuple[str, ...]) -> float:

@@ -153,15 +153,15 @@ def compare(first: Sequence[Layer], second: Sequence[Layer]) -> Iterator[Differe
             yield Difference(layer=number, path="", what=("packing",), cause=cause)
 
 
-def compare_layers(number: int, one: Layer, other: Layer) -> Iterator[Difference]:
+def compare_layers(number: int, layer: Layer, other: Layer) -> Iterator[Difference]:
     differs = False
-    for path in sorted({*one.entries, *other.entries}):
-        what = changed(one.entries.get(path), other.entries.get(path))
+    for path in sorted({*layer.entries, *other.entries}):
+        what = changed(layer.entries.get(path), other.entries.get(path))
         if what:
             differs = True
             yield Difference(layer=number, path=path, what=what, cause=cause_of(path, what))
     if not differs:
-        order = list(one.entries) != list(other.entries)
+        order = list(layer.entries) != list(other.entries)
         cause = "the order of the files" if order else "the tar's own notation"
         yield Difference(layer=number, path="", what=("order" if order else "tar",), cause=cause)
 

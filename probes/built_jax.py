@@ -29,7 +29,9 @@ without a driver that ends the process (13.2.86), or answers that there is none 
 
 def plugins():
     """The releases of CUDA that there are plugins for, as JAX finds them."""
-    found = (PLUGIN.fullmatch(one.value) for one in metadata.entry_points(group="jax_plugins"))
+    found = (
+        PLUGIN.fullmatch(entry_point.value) for entry_point in metadata.entry_points(group="jax_plugins")
+    )
     return sorted({one[1] for one in found if one})
 
 

@@ -62,7 +62,7 @@ class World:
         )
 
         def run(*values):
-            result = made(*(self._jax.tree.map(self.each, one, is_leaf=is_list) for one in values))
+            result = made(*(self._jax.tree.map(self.each, value, is_leaf=is_list) for value in values))
             return self._jax.tree.map(lambda one: self._numpy.asarray(one.addressable_data(0)), result)
 
         return run

@@ -64,7 +64,7 @@ def fresh(torch, rank):
 
 
 def flat(torch, tensors):
-    return torch.cat([one.detach().reshape(-1) for one in tensors]).tolist()
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).tolist()
 
 
 def same_start(dist, model):
@@ -101,7 +101,7 @@ def with_fsdp(torch, dist, rank):
     before = flat(torch, model.parameters())
     same_start(dist, model)
     sharded = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
-    held = sum(one.numel() for one in sharded.parameters())
+    held = sum(parameter.numel() for parameter in sharded.parameters())
     losses = train(torch, sharded, rank)
     with FullyShardedDataParallel.summon_full_params(sharded):
         after = flat(torch, sharded.parameters())
@@ -116,9 +116,9 @@ def with_fully_shard(torch, dist, rank):
     before = flat(torch, model.parameters())
     same_start(dist, model)
     fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
-    held = sum(one.to_local().numel() for one in model.parameters())
+    held = sum(parameter.to_local().numel() for parameter in model.parameters())
     losses = train(torch, model, rank)
-    after = flat(torch, [one.full_tensor() for one in model.parameters()])
+    after = flat(torch, [parameter.full_tensor() for parameter in model.parameters()])
     return {"before": before, "after": after, "losses": losses, "held": held}
 
 

@@ -93,7 +93,7 @@ def extension(path, name, there, owner):
 
 def distribution(name, there, owner):
     site = os.path.dirname(there[name])
-    paths = [os.path.normpath(os.path.join(site, one)) for one in additions.files(there[name])]
+    paths = [os.path.normpath(os.path.join(site, file)) for file in additions.files(there[name])]
     found = [path for path in paths if ".so" in os.path.basename(path) and additions.is_elf(path)]
     return {
         "note": note(there[name]),

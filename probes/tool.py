@@ -143,7 +143,7 @@ def address(text, wide):
 def listens(processes):
     """Every address that one of the processes listens on."""
     inodes = set()
-    for path in (path for one in processes for path in glob.glob("/proc/%d/fd/*" % one)):
+    for path in (path for process in processes for path in glob.glob("/proc/%d/fd/*" % process)):
         try:
             inodes.update(re.findall(r"socket:\[(\d+)\]", os.readlink(path)))
         except OSError:
@@ -161,9 +161,9 @@ def listens(processes):
 def shown(processes, token):
     """The programs whose arguments have the token: every user of a host can read those."""
     found = []
-    for one in processes:
+    for process in processes:
         try:
-            with open("/proc/%d/cmdline" % one, "rb") as handle:
+            with open("/proc/%d/cmdline" % process, "rb") as handle:
                 words = handle.read().split(b"\0")
         except OSError:
             continue

@@ -185,7 +185,7 @@ def document(done: Session) -> dict[str, Any]:
     return {
         "version": 1,
         "records": [record.as_json(one) for one in done.records],
-        "definitions": [of_definitions.as_json(one) for one in done.definitions],
+        "definitions": [of_definitions.as_json(definition) for definition in done.definitions],
         "steps": asdict(sharing.sharing(done.records)),
         "errors": errors,
     }

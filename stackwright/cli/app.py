@@ -179,7 +179,7 @@ def refuse(planned: Plan) -> None:
     from stackwright.core.model.row import Refused
 
     refused, unknown, unlocked = (
-        [one for one in planned.rejections if one.verdict is kind] for kind in Refused
+        [rejection for rejection in planned.rejections if rejection.verdict is kind] for kind in Refused
     )
     if refused:
         first = refused[0]
@@ -326,8 +326,8 @@ def _print_definitions(app: App, planned: Plan, done: Session, form: str) -> Non
         whole = session.document(done)
         print_json({name: whole[name] for name in ("version", "definitions", "errors")})
     else:
-        for one in done.definitions:
-            click.echo(summary(one))
+        for definition in done.definitions:
+            click.echo(summary(definition))
         click.echo(f"page: {session.write_page(app.project, planned.rejections)}")
     app.tell(planned)
 

@@ -108,8 +108,8 @@ def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
         ("compiled with", [str(one) for one in stack.build_env]),
         ("apt", [f"{one.name} {one.version}" for one in stack.apt]),
         ("env", [str(one) for one in stack.env]),
-        ("files", [f"{one.place} ({len(one.files)} from {one.source})" for one in stack.files]),
-        ("tools", [f"{one.name} {one.version} on port {one.port}" for one in stack.tools]),
+        ("files", [f"{folder.place} ({len(folder.files)} from {folder.source})" for folder in stack.files]),
+        ("tools", [f"{tool.name} {tool.version} on port {tool.port}" for tool in stack.tools]),
         ("ports", list(stack.ports)),
         ("wheels", [path for path, _ in (stack.wheels.files if stack.wheels else ())]),
         ("user", [stack.user] if stack.user else []),
@@ -169,19 +169,20 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
     cause = explanation.cause
     rules = [
         {
-            "rule": one.rule,
-            "about": one.about,
-            "says": one.says,
-            "source": one.fact.source,
-            "how": one.fact.how,
-            "when": one.fact.when,
-            "said": one.said,
-            "reason": one.clash.reason if one.clash else "",
+            "rule": answer.rule,
+            "about": answer.about,
+            "says": answer.says,
+            "source": answer.fact.source,
+            "how": answer.fact.how,
+            "when": answer.fact.when,
+            "said": answer.said,
+            "reason": answer.clash.reason if answer.clash else "",
             "clash": [
-                {"field": name, "value": value} for name, value in (one.clash.values if one.clash else ())
+                {"field": name, "value": value}
+                for name, value in (answer.clash.values if answer.clash else ())
             ],
         }
-        for one in explanation.answers
+        for answer in explanation.answers
     ]
     return {
         "version": 1,
@@ -225,13 +226,13 @@ def explanation_text(explanation: Explanation) -> Text:
     text = Text()
     name = " with ".join((explanation.cell.id, *explanation.changed))
     text.append(f"{name} {explanation.verdict}\n", style=f"bold {COLOURS[explanation.verdict]}")
-    for one in explanation.answers:
-        if one.clash:
-            clash = " with ".join(f"{field} {value}" for field, value in one.clash.values)
-            text.append(f"  {one.rule}: ", style="bold")
-            text.append(f"{clash}\n    {one.clash.reason}\n")
-            text.append(f"    source: {one.fact}\n", style="dim")
-            text.append(f"    {named(CONSEQUENCE[one.said](one))}\n")
+    for answer in explanation.answers:
+        if answer.clash:
+            clash = " with ".join(f"{field} {value}" for field, value in answer.clash.values)
+            text.append(f"  {answer.rule}: ", style="bold")
+            text.append(f"{clash}\n    {answer.clash.reason}\n")
+            text.append(f"    source: {answer.fact}\n", style="dim")
+            text.append(f"    {named(CONSEQUENCE[answer.said](answer))}\n")
     for way in explanation.ways:
         text.append(f"  nearest, {way.kept}: ", style="bold")
         text.append("; ".join(way.changes) + "\n")
@@ -241,7 +242,7 @@ def explanation_text(explanation: Explanation) -> Text:
         text.append(f"  {advice.then} ")
         text.append(f"({advice.source})\n", style="dim")
     for said in (Ruling.FITS, Ruling.SILENT):
-        rules = [one for one in explanation.answers if one.said is said]
+        rules = [answer for answer in explanation.answers if answer.said is said]
         text.append(f"  {said}: ", style="bold")
         text.append(", ".join(rule.rule for rule in rules) + "\n")
     return text
@@ -300,11 +301,11 @@ def cluster_tables(examined: Examined) -> Iterator[Table | str]:
     programs = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("program", "what it says first"):
         programs.add_column(heading, overflow="fold")
-    for one in examined.programs:
-        if one.found:
-            programs.add_row(escape(one.program), escape(one.said))
+    for program in examined.programs:
+        if program.found:
+            programs.add_row(escape(program.program), escape(program.said))
     yield programs
-    absent = dict.fromkeys(one.program.split()[0] for one in examined.programs if not one.found)
+    absent = dict.fromkeys(program.program.split()[0] for program in examined.programs if not program.found)
     yield f"not found here: {', '.join(absent) or 'nothing'}"
     if any(answer.outcome != "not found" for row in examined.rows for answer in row.answers):
         yield _rows_of_cluster(examined)

@@ -68,7 +68,7 @@ def as_json(examined: Examined) -> dict[str, Any]:
     return {
         "version": 1,
         "verdict": examined.rows[0].verdict,
-        "programs": [asdict(one) for one in examined.programs],
+        "programs": [asdict(program) for program in examined.programs],
         "rows": [
             {
                 "id": row.image.row,

@@ -40,12 +40,12 @@ def differences(old: Build, new: Build, margins: Margins) -> tuple[Difference, .
     return tuple(one for one in (*sizes, *times) if _crosses(one, margins))
 
 
-def _crosses(one: Difference, margins: Margins) -> bool:
+def _crosses(difference: Difference, margins: Margins) -> bool:
     part, least = {
         "bytes": (margins.size, SMALLEST_BYTES), "seconds": (margins.time, SMALLEST_SECONDS)
-    }[one.unit]  # fmt: skip
-    moved = abs(one.new - one.old)
-    return moved >= least and moved * 100 > one.old * part
+    }[difference.unit]  # fmt: skip
+    moved = abs(difference.new - difference.old)
+    return moved >= least and moved * 100 > difference.old * part
 
 
 def _sizes(old: Build, new: Build) -> Iterator[Difference]:

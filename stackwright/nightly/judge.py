@@ -51,7 +51,7 @@ class Seen:
 def rows(seen: Seen, planned: Plan, order: Sequence[str]) -> tuple[RowNight, ...]:
     """In the order of the matrix."""
     by_row = {row.stack.id: row for row in planned.rows}
-    refused = {one.id: one for one in planned.rejections}
+    refused = {rejection.id: rejection for rejection in planned.rejections}
     return tuple(
         _unresolved(seen, row)
         if row in seen.unresolved

@@ -130,8 +130,8 @@ def _because(row: RowNight) -> Iterator[str]:
 
 
 def _stages(row: RowNight) -> Iterator[str]:
-    ran = [f"{one.name} ({plural(one.executed, 'step')})" for one in row.stages if one.executed]
-    had = [one.name for one in row.stages if not one.executed]
+    ran = [f"{stage.name} ({plural(stage.executed, 'step')})" for stage in row.stages if stage.executed]
+    had = [stage.name for stage in row.stages if not stage.executed]
     if row.stages:
         yield f"stages built: {', '.join(ran) or 'none'}; from the cache: {', '.join(had) or 'none'}"
 
@@ -178,14 +178,14 @@ def _differing(morning: Morning) -> Iterator[Item]:
             yield Item(head=row.row, lines=tuple(map(_difference, row.differences)))
 
 
-def _difference(one: Difference) -> str:
+def _difference(difference: Difference) -> str:
     shown = (
-        (size(int(one.old)), size(int(one.new)))
-        if one.unit == "bytes"
-        else (duration(one.old), duration(one.new))
+        (size(int(difference.old)), size(int(difference.new)))
+        if difference.unit == "bytes"
+        else (duration(difference.old), duration(difference.new))
     )
-    part = f" ({(one.new - one.old) / one.old * 100:+.0f} %)" if one.old else ""
-    return f"{one.what} is {one.word}: {shown[0]} -> {shown[1]}{part}"
+    part = f" ({(difference.new - difference.old) / difference.old * 100:+.0f} %)" if difference.old else ""
+    return f"{difference.what} is {difference.word}: {shown[0]} -> {shown[1]}{part}"
 
 
 def _pushed(row: RowNight) -> Item:

@@ -304,11 +304,11 @@ def _lacked(manifest: Manifest, before: Manifest) -> int:
 # -- tags ------------------------------------------------------------------------------------------
 
 
-def _set_fixed(by: Publisher, one: Published) -> None:
-    repository = _repository(by, one)
-    manifest = by.registry.manifest(repository, one.digest)
+def _set_fixed(by: Publisher, published: Published) -> None:
+    repository = _repository(by, published)
+    manifest = by.registry.manifest(repository, published.digest)
     assert manifest is not None, "it was put there a moment ago"
-    for tag in one.tags[: len(by.scheme.tags)]:
+    for tag in published.tags[: len(by.scheme.tags)]:
         by.registry.put_manifest(repository, tag, manifest)
 
 
@@ -342,9 +342,9 @@ def _whole(by: Publisher, published: Sequence[Published]) -> str:
     return made.digest
 
 
-def _moving_tags(by: Publisher, one: Published) -> tuple[str, ...]:
-    return one.tags[len(by.scheme.tags) :]
+def _moving_tags(by: Publisher, published: Published) -> tuple[str, ...]:
+    return published.tags[len(by.scheme.tags) :]
 
 
-def _repository(by: Publisher, one: Published) -> str:
-    return one.reference.removeprefix(f"{by.registry.access.host}/").partition("@")[0]
+def _repository(by: Publisher, published: Published) -> str:
+    return published.reference.removeprefix(f"{by.registry.access.host}/").partition("@")[0]

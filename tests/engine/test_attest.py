@@ -87,7 +87,7 @@ def test_an_annotation_alone_keeps_nothing_from_being_signed(
 ) -> None:
     """Who may write to the registry calls the verdict, which the key did sign, by the names of the others."""
     layout = Layout(folder=published.copy)
-    told = [one.document for one in layout.referrers(published.attached.image)]
+    told = [referrer.document for referrer in layout.referrers(published.attached.image)]
     (verdict,) = (one for one in told if one["annotations"][PREDICATE_TYPE] == Kind.VERDICT)
     target = the_site.push(small, "hpc/annotated")
     with the_site.access("hpc/annotated") as registry:
@@ -108,8 +108,8 @@ def test_why_something_else_failed_is_not_published(
     done = the_site.publish(replace(small, record=failed), "hpc/failed", tmp_path)
     layout = Layout(folder=done.copy)
     found = [
-        open_envelope(layout.path(one.document["layers"][0]["digest"], "").read_bytes(), "").payload
-        for one in layout.referrers(done.attached.image)
+        open_envelope(layout.path(referrer.document["layers"][0]["digest"], "").read_bytes(), "").payload
+        for referrer in layout.referrers(done.attached.image)
     ]
     assert len(found) == len(OF_A_ROW)
     assert any(b'"status":"failed"' in one for one in found), "it is this record"

@@ -101,7 +101,7 @@ GOOD = {"plan": "success", "shard": "success", "gpu": "skipped", "publish": "suc
 def test_a_pull_request(site: Site) -> None:
     run = site.run("pull-request", "checks.yml", event="pull_request")
     assert results(run) == {"plan": "success", "test": "success"}, run.log
-    assert [one.text for one in run.only("plan").commands] == [
+    assert [command.text for command in run.only("plan").commands] == [
         "make env", "./build.py plan --strict", "./build.py ci --check",
     ]  # fmt: skip
 
@@ -244,7 +244,7 @@ def test_without_the_required_tier_nothing_gets_a_tag(site: Site, tmp_path: Path
     run = gpu.run("gpu", event="workflow_dispatch", row="cuda13-torch")
     assert results(run) == {**GOOD, "gpu": "failure", "publish": "failure"}, run.log
     assert "the engine gives containers no GPU" in run.only("gpu").log
-    assert [one.code for one in run.only("gpu").commands] == [0, 0, EngineError.exit_code, 0]
+    assert [command.code for command in run.only("gpu").commands] == [0, 0, EngineError.exit_code, 0]
     assert run.only("publish").commands[-1].code == GateError.exit_code
     assert "the tier gpu is not run in docker" in run.only("report").summary
     assert not [tag for tag in site.tags() if tag.endswith("-gpu")]

@@ -98,7 +98,9 @@ def two(own: OwnEngine, tmp_path: Path) -> Iterator[tuple[Checkout, Checkout]]:
         Project(root=ROOT, matrix=tmp_path / name / "matrix.yaml", out=tmp_path / name / "out")
         for name in ("one", "two")
     ]
-    one, other = (Checkout(project=one, docker=replace(own.docker, project=one.id)) for one in projects)
+    one, other = (
+        Checkout(project=project, docker=replace(own.docker, project=project.id)) for project in projects
+    )
     yield one, other
     with engine.connected(own.docker) as client:
         for image in client.images.list():

@@ -150,7 +150,7 @@ def test_an_instance_starts_answers_by_ssh_and_stops(sif: Path, docker: Docker) 
     said = done.stdout.splitlines()
     assert "by ssh: 1000 /usr/bin/tini" in said, done.stderr
     (listed,) = (line for line in said if line.startswith("instances: "))
-    assert [one["instance"] for one in json.loads(listed[11:])["instances"]] == ["node"]
+    assert [instance["instance"] for instance in json.loads(listed[11:])["instances"]] == ["node"]
     assert any(line.startswith("inside: /opt/stack ") for line in said)
     assert said[-2:] == ['left: { "instances":[]}', "gone"]
 

@@ -124,7 +124,7 @@ def test_a_newer_torch_is_told_by_its_name_and_by_the_proven_files(
     )
     of = looked_at(build(build(tiny, ROW), upgrade))
     assert of.below is not None
-    now = final(one.layer for one in of.reads)
+    now = final(read.layer for read in of.reads)
     found = between(of.below, now, sample.ROW)
     assert list(map(str, found.python)) == ["torch 2.6.0 → 2.12.0"]
     assert found.files is not None
@@ -152,7 +152,9 @@ def test_a_row_that_no_matrix_makes_is_known_from_the_image(
     elsewhere = replace(of, project=replace(of.project, matrix=of.project.out / "matrix.yaml"))
     found = known(elsewhere)
     assert found.known == "its labels and its lower layers"
-    assert [(one.name, one.version) for one in found.planned.stack.lock.packages] == [("torch", "2.6.0")]
+    assert [(package.name, package.version) for package in found.planned.stack.lock.packages] == [
+        ("torch", "2.6.0")
+    ]
     squashed = replace(elsewhere, image=replace(of.image, added=(), whole=False))
     squashed.__dict__["below"] = None
     assert set(known(squashed).not_judged) >= {"declared.packages", "declared.distribution"}

@@ -81,7 +81,7 @@ def test_a_changed_fact_is_named_and_the_exit_code_says_so(
     _forget()
     code, out, said = facts(capsys, tmp_path, "--check", "--format", "json", "--report", str(page))
     assert (code, "1 facts differ" in said) == (16, True), said
-    (line,) = [one for one in json.loads(out)["entries"] if one["outcome"] == "differs"]
+    (line,) = [entry for entry in json.loads(out)["entries"] if entry["outcome"] == "differs"]
     assert (line["table"], line["key"]) == ("distributions", "debian-13")
     assert '{"mpich": "9.9.9"} there' in page.read_text()
     assert table.read_bytes() == before
@@ -231,7 +231,7 @@ def test_a_release_of_jax_has_the_plugins_that_the_index_has(served: Index, tmp_
         tag = f"cp{python}-cp{python}-manylinux_2_27_x86_64"
         files = {f"{name}.dist-info/METADATA": needs % (cuda, python), f"jax_cuda{cuda}_plugin/_prng.so": ""}
         served.add(f"{name}-{tag}.whl", files)
-    said = {one.key: one for one in frameworks.plugins(sources(served, tmp_path))}
+    said = {plugin.key: plugin for plugin in frameworks.plugins(sources(served, tmp_path))}
     assert {key: sorted(one.value["plugins"]) for key, one in said.items() if not one.why} == {
         "0.7.0": ["12"], "0.12.0": ["12", "13"],
     }, said  # fmt: skip
@@ -262,5 +262,5 @@ def test_the_sources_that_this_host_knows_answer_as_the_readers_expect(
     known = distributions.known("debian-13")
     toolkit = deb.stanzas(deb.mirror(real, known), known.suite, "non-free")["nvidia-cuda-toolkit"]
     assert "\nVersion: 12.4." in toolkit
-    (header,) = [one for one in real.wheels("nvidia-cuda-crt") if str(one.version) == "13.0.88"]
+    (header,) = [wheel for wheel in real.wheels("nvidia-cuda-crt") if str(wheel.version) == "13.0.88"]
     assert nvcc.header(header) == 15

@@ -120,9 +120,9 @@ def test_new_files_alone_are_put_on_the_parent(of: Subject, docker: Docker, tmp_
     (tmp_path / "work").mkdir()
     tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
     layer = files.read(tree, of).layer
-    below = final(one.layer for one in of.reads)
+    below = final(read.layer for read in of.reads)
     files.refuse_hidden(layer, below, "row")
-    new = {one.path for one in layer.entries if one.kind is Kind.FILE}
+    new = {entry.path for entry in layer.entries if entry.kind is Kind.FILE}
     assert {"/opt/stack/bin/einops", f"{sample.SITE}/einops/__init__.py"} <= new
     assert f"{sample.SITE}/einops/__pycache__/__init__.cpython-313.pyc" in new
     content = files.archive(tree, layer.entries)
@@ -135,7 +135,7 @@ def test_new_files_alone_are_put_on_the_parent(of: Subject, docker: Docker, tmp_
         assert described.added == ("COPY layer / # stackwright layer: einops==1.0",)
         on_it = prove.layered(of, name)
         assert on_it.image.id == made.id and on_it.below is not None
-        found = between(on_it.below, final(one.layer for one in on_it.reads), sample.ROW)
+        found = between(on_it.below, final(read.layer for read in on_it.reads), sample.ROW)
         assert list(map(str, found.python)) == ["einops 1.0 added"]
         assert found.files == ()
         script = "import einops; print(einops.main.__module__)"
@@ -165,7 +165,7 @@ def test_an_overlay_is_laid_over_a_sif_and_hides_nothing(
     (tmp_path / "work").mkdir()
     tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
     new = files.read(tree, of).layer
-    below = final(one.layer for one in of.reads)
+    below = final(read.layer for read in of.reads)
     assert f"{sample.SITE}/{NCCL}" in below.entries
     listed = squashfs.names(sif, docker=docker, runner=runner)
     modes = [
@@ -181,7 +181,7 @@ def test_an_overlay_is_laid_over_a_sif_and_hides_nothing(
     layered = prove.on_sif(of, target, (*of.reads, Read(layer=new, seen=())), ("einops==1.0",))
     assert layered.image.title == "derived from row 5e5e5e5e5e5e, and not that image"
     assert layered.below is not None
-    found = between(layered.below, final(one.layer for one in layered.reads), sample.ROW)
+    found = between(layered.below, final(read.layer for read in layered.reads), sample.ROW)
     assert (list(map(str, found.python)), found.files) == (["einops 1.0 added"], ())
     script = "import einops, os; print(einops.__file__, os.stat(einops.__file__).st_uid)"
     argv = ("/opt/stack/bin/python", "-c", script)
@@ -196,7 +196,7 @@ def test_a_wheel_that_hides_nccl_is_refused(of: Subject, tmp_path: Path) -> None
     (tmp_path / "work").mkdir()
     tree = files.install(of, "debian-13", resolved(pins), tmp_path / "work", tmp_path / "wheels")
     with pytest.raises(RejectedError, match=rf"{NCCL} of the parent would be hidden"):
-        files.refuse_hidden(files.read(tree, of).layer, final(one.layer for one in of.reads), "row")
+        files.refuse_hidden(files.read(tree, of).layer, final(read.layer for read in of.reads), "row")
 
 
 def test_a_wheel_that_is_not_the_locked_one_is_not_installed(of: Subject, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_an_image_of_a_row_is_verified_as_before(the_site: TheSite, published: P
 def test_the_parents_blobs_are_not_sent_again(the_site: TheSite, on_it: OnIt, published: Published) -> None:
     layout = Layout(folder=on_it.copy)
     mine, parents = (
-        [one["digest"] for one in layout.manifest(digest).document["layers"]]
+        [layer["digest"] for layer in layout.manifest(digest).document["layers"]]
         for digest in (image_of(layout), published.attached.image)
     )
     assert mine[:-1] == parents

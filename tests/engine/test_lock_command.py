@@ -226,7 +226,7 @@ def test_what_is_compiled_is_locked_by_its_source_and_nothing_of_it_is_run(
     found = lockfile.read(tmp_path / "locks" / "small-a.txt")
     assert [f"{one.name} {one.version}" for one in found.compiled] == ["fast-op 1.5"], "2.0 has no source"
     assert [one.name for one in found.added] == ["helper"]
-    assert [one.name for one in found.builders] == ["maker", "of-maker"]
+    assert [builder.name for builder in found.builders] == ["maker", "of-maker"]
     assert not Path("/tmp/fast-op-was-run").exists()
     (row,) = cells(Project(root=tmp_path, matrix=path, out=tmp_path / "out"))
     night = Upstream(site=settings.site(Runner()), runner=Runner(), kept=tmp_path / "kept", digest=str)

@@ -299,7 +299,7 @@ def test_a_mixed_set_would_be_seen(root: Path, upstream: UpstreamServer, registr
     upstream.package("numpy", "2.2.4")
     with Watcher(registry) as watcher:
         work(root, registry.address, rows=ROWS[:1])
-    mixed = [nights_of(root, [key_of(registry, one) for one in digests]) for digests in watcher.seen]
+    mixed = [nights_of(root, [key_of(registry, digest) for digest in digests]) for digests in watcher.seen]
     assert {"2.2.3", "2.2.4"} in mixed
 
 

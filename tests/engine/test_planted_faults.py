@@ -33,7 +33,9 @@ class Planted:
     verdicts: Mapping[str, Verdict]
 
     def image_of(self, fault: str) -> Variant:
-        return next(one for one in self.variants if any(each.name == fault for each in one.faults))
+        return next(
+            variant for variant in self.variants if any(each.name == fault for each in variant.faults)
+        )
 
 
 @pytest.fixture(scope="module", params=["together", pytest.param("alone", marks=pytest.mark.nightly)])
@@ -92,7 +94,9 @@ def test_faults_that_share_an_image_are_told_apart() -> None:
     """Each check names every fault that it is red for, and none is left out because another one is red."""
     names = [name for group in TOGETHER for name in group]
     assert len(names) == len(set(names))
-    assert {fault.name for one in variants(alone=False) for fault in one.faults} == {f.name for f in FAULTS}
+    assert {fault.name for variant in variants(alone=False) for fault in variant.faults} == {
+        f.name for f in FAULTS
+    }
     waits = {rule.id: set(rule.needs) for rule in RULES}
     for _ in RULES:  # and for what those wait for
         waits = {name: needs.union(*(waits[one] for one in needs)) for name, needs in waits.items()}

@@ -204,13 +204,14 @@ def test_the_record_that_was_attached_tells_which_tiers_had_passed(
     assert server.ca
     env = {"DOCKER_CONFIG": os.environ["DOCKER_CONFIG"], "SSL_CERT_FILE": str(server.ca)}
 
-    def attach(one: Published, _row: Planned, known: Record) -> None:
+    def attach(published: Published, _row: Planned, known: Record) -> None:
         for name, kind, predicate in (("bom", "x", {}), ("record", Kind.RECORD, record.as_json(known))):
             payload = base64.b64encode(json.dumps({"predicate": predicate}).encode()).decode()
             (tmp_path / name).write_text(json.dumps({"payload": payload}))
             words = ("--artifact-type", ENVELOPE, "--annotation", f"{PREDICATE_TYPE}={kind}")
             done = oras(
-                "attach", *words, "--disable-path-validation", one.reference, f"{tmp_path / name}:{ENVELOPE}",
+                "attach", *words, "--disable-path-validation", published.reference,
+                f"{tmp_path / name}:{ENVELOPE}",
                 folders=(tmp_path, server.ca.parent), env=env,  # type: ignore[union-attr]
             )  # fmt: skip
             assert done.ok, done.stderr
@@ -238,8 +239,8 @@ def test_a_tag_that_leads_to_something_else_is_no_yesterday(
 def test_what_the_hook_raises_keeps_all_tags_where_they_are(
     rows: Rows, server: RegistryServer, said: list[str]
 ) -> None:
-    def refuse(one: Published, _row: Planned, record: Record) -> None:
-        if one.row == "two":
+    def refuse(published: Published, _row: Planned, record: Record) -> None:
+        if published.row == "two":
             raise PublishError("it could not be signed")
 
     by = publisher(rows, access(server), said, before_tags=refuse)

@@ -123,7 +123,9 @@ def test_without_a_registry_and_with_a_row_that_is_not_meant(
 def test_doctor_tells_whether_the_registry_lets_this_user_in(server: RegistryServer, tmp_path: Path) -> None:
     def told(**environ: str) -> dict[str, str]:
         done = command(server, "doctor", "--format", "json", **environ)
-        (found,) = (one for one in json.loads(done.stdout)["findings"] if one["name"] == "registry")
+        (found,) = (
+            finding for finding in json.loads(done.stdout)["findings"] if finding["name"] == "registry"
+        )
         assert isinstance(found, dict)
         return found
 

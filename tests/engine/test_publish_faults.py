@@ -254,7 +254,7 @@ def test_killed_between_two_moving_tags(
 def names_of(server: RegistryServer) -> dict[str, str]:
     """Name to digest of every entry that the tag for all rows leads to."""
     index = json.loads(server.get(f"{BASE}/manifests/all", accept=set_index.INDEX))
-    return {one["annotations"][set_index.NAME]: one["digest"] for one in index["manifests"]}
+    return {manifest["annotations"][set_index.NAME]: manifest["digest"] for manifest in index["manifests"]}
 
 
 def test_the_tag_of_all_rows_never_shows_a_mixed_set(

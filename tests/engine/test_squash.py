@@ -165,9 +165,9 @@ def fast(
     )
 
 
-def without_times(docker: Docker, one: Path, other: Path) -> list[contents.Difference]:
+def without_times(docker: Docker, path: Path, other: Path) -> list[contents.Difference]:
     """Apptainer writes some files itself: they have the time of the conversion."""
-    found = contents.differences(contents.of_sif(docker, one), contents.of_sif(docker, other))
+    found = contents.differences(contents.of_sif(docker, path), contents.of_sif(docker, other))
     return [difference for difference in found if difference.what != "time"]
 
 

@@ -22,41 +22,41 @@ from stackwright.publish.attest.statements.statement import OF_A_ROW, Kind
 pytestmark = pytest.mark.engine
 
 
-def a_changed_layer(one: Tampered) -> None:
-    one.change_byte(one.image["layers"][-1]["digest"])
+def a_changed_layer(tampered: Tampered) -> None:
+    tampered.change_byte(tampered.image["layers"][-1]["digest"])
 
 
-def a_missing_layer(one: Tampered) -> None:
-    one.blob(one.image["layers"][0]["digest"]).unlink()
+def a_missing_layer(tampered: Tampered) -> None:
+    tampered.blob(tampered.image["layers"][0]["digest"]).unlink()
 
 
-def another_layer_in_a_manifest_that_fits(one: Tampered) -> None:
-    one.replace_layer()
+def another_layer_in_a_manifest_that_fits(tampered: Tampered) -> None:
+    tampered.replace_layer()
 
 
-def another_layer_and_referrers_that_fit(one: Tampered) -> None:
-    one.replace_layer()
-    one.point_referrers_here()
+def another_layer_and_referrers_that_fit(tampered: Tampered) -> None:
+    tampered.replace_layer()
+    tampered.point_referrers_here()
 
 
-def other_labels(one: Tampered) -> None:
-    one.change_byte(one.image["config"]["digest"])
+def other_labels(tampered: Tampered) -> None:
+    tampered.change_byte(tampered.image["config"]["digest"])
 
 
-def another_manifest_under_the_digest(one: Tampered) -> None:
-    one.change_byte(one.digest)
+def another_manifest_under_the_digest(tampered: Tampered) -> None:
+    tampered.change_byte(tampered.digest)
 
 
-def a_changed_statement(one: Tampered) -> None:
+def a_changed_statement(tampered: Tampered) -> None:
     def change(envelope: dict[str, Any]) -> None:
         payload = base64.b64decode(envelope["payload"])
         assert b'"result":"PASSED"' in payload
         envelope["payload"] = base64.b64encode(payload.replace(b"PASSED", b"passed")).decode()
 
-    one.change_envelope(Kind.VERDICT, change)
+    tampered.change_envelope(Kind.VERDICT, change)
 
 
-def two_statements_in_one_envelope(one: Tampered) -> None:
+def two_statements_in_one_envelope(tampered: Tampered) -> None:
     """Go's JSON, and so cosign, takes the last of "payload" and "Payload": the one that was signed."""
 
     def change(envelope: dict[str, Any]) -> None:
@@ -64,93 +64,95 @@ def two_statements_in_one_envelope(one: Tampered) -> None:
         envelope["Payload"] = envelope["payload"]
         envelope["payload"] = base64.b64encode(signed.replace(b"PASSED", b"passed")).decode()
 
-    one.change_envelope(Kind.VERDICT, change)
+    tampered.change_envelope(Kind.VERDICT, change)
 
 
-def no_sbom(one: Tampered) -> None:
-    one.remove(Kind.SBOM)
+def no_sbom(tampered: Tampered) -> None:
+    tampered.remove(Kind.SBOM)
 
 
-def nothing_attached(one: Tampered) -> None:
+def nothing_attached(tampered: Tampered) -> None:
     for kind in OF_A_ROW:
-        one.remove(kind)
+        tampered.remove(kind)
 
 
 def changed_record(**changes: Any) -> Callable[[Tampered], None]:
     """Signed by the right key for the right image: a publisher with a defect, or with a stolen key."""
 
-    def tamper(one: Tampered) -> None:
-        one.sign_again(Kind.RECORD, lambda record: {**record, **changes})
+    def tamper(tampered: Tampered) -> None:
+        tampered.sign_again(Kind.RECORD, lambda record: {**record, **changes})
 
     return tamper
 
 
-def failed_check(one: Tampered) -> None:
+def failed_check(tampered: Tampered) -> None:
     def fail(record: dict[str, Any]) -> dict[str, Any]:
         record["verdicts"][0]["checks"][0] |= {"outcome": "failed", "detail": "it is broken"}
         return record
 
-    one.sign_again(Kind.RECORD, fail)
+    tampered.sign_again(Kind.RECORD, fail)
 
 
-def drift(one: Tampered) -> None:
-    one.sign_again(Kind.RECORD, lambda record: {**record, "found": {**record["found"], "torch": "2.7.1"}})
+def drift(tampered: Tampered) -> None:
+    tampered.sign_again(
+        Kind.RECORD, lambda record: {**record, "found": {**record["found"], "torch": "2.7.1"}}
+    )
 
 
-def another_image_id(one: Tampered) -> None:
+def another_image_id(tampered: Tampered) -> None:
     identity = {"id": f"sha256:{'0' * 64}"}
-    one.sign_again(Kind.RECORD, lambda record: {**record, "image": {**record["image"], **identity}})
+    tampered.sign_again(Kind.RECORD, lambda record: {**record, "image": {**record["image"], **identity}})
 
 
-def another_published_image(one: Tampered) -> None:
+def another_published_image(tampered: Tampered) -> None:
     published = {"digest": f"sha256:{'0' * 64}"}
-    one.sign_again(Kind.RECORD, lambda record: {**record, "image": {**record["image"], **published}})
+    tampered.sign_again(Kind.RECORD, lambda record: {**record, "image": {**record["image"], **published}})
 
 
-def another_sbom(one: Tampered) -> None:
+def another_sbom(tampered: Tampered) -> None:
     def older(document: dict[str, Any]) -> dict[str, Any]:
         for component in document["components"]:
             if component["name"] == "torch":
                 component |= {"version": "2.5.1", "bom-ref": "pkg:pypi/torch@2.5.1"}
         return document
 
-    one.sign_again(Kind.SBOM, older)
+    tampered.sign_again(Kind.SBOM, older)
 
 
-def no_patch_in_the_sbom(one: Tampered) -> None:
+def no_patch_in_the_sbom(tampered: Tampered) -> None:
     def bare(document: dict[str, Any]) -> dict[str, Any]:
         for component in document["components"]:
             component.pop("pedigree", None)
         return document
 
-    one.sign_again(Kind.SBOM, bare)
+    tampered.sign_again(Kind.SBOM, bare)
 
 
-def a_fix_that_the_record_does_not_show(one: Tampered) -> None:
+def a_fix_that_the_record_does_not_show(tampered: Tampered) -> None:
     """The small row has none of the patches."""
 
     def fixed(document: dict[str, Any]) -> dict[str, Any]:
         assert {found["status"] for found in document["statements"]} == {"affected"}
         return {**document, "statements": [{**found, "status": "fixed"} for found in document["statements"]]}
 
-    one.sign_again(Kind.VEX, fixed)
+    tampered.sign_again(Kind.VEX, fixed)
 
 
-def another_product(one: Tampered) -> None:
+def another_product(tampered: Tampered) -> None:
     def other(document: dict[str, Any]) -> dict[str, Any]:
         for found in document["statements"]:
             found["products"][0]["hashes"]["sha-256"] = "0" * 64
         return document
 
-    one.sign_again(Kind.VEX, other)
+    tampered.sign_again(Kind.VEX, other)
 
 
-def another_origin(one: Tampered) -> None:
+def another_origin(tampered: Tampered) -> None:
     def other(document: dict[str, Any]) -> dict[str, Any]:
         document["buildDefinition"]["externalParameters"]["key"] = "f" * 64
         return document
 
-    one.sign_again(Kind.PROVENANCE, other)
+    tampered.sign_again(Kind.PROVENANCE, other)
 
 
 TAMPERINGS: dict[Callable[[Tampered], None], str] = {

@@ -33,7 +33,7 @@ def test_every_row_of_the_shipped_matrix_works() -> None:
 
 
 def test_of_the_rows_on_ubuntu_only_the_oldest_that_was_asked_for_cannot_work() -> None:
-    assert [one.id for one in NVIDIA.rejections] == ["oldest"]
+    assert [rejection.id for rejection in NVIDIA.rejections] == ["oldest"]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)

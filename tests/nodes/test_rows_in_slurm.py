@@ -143,12 +143,14 @@ def test_a_job_that_is_killed_in_a_build_has_its_row_done_by_another(
 ) -> None:
     run = start(slurm, project, packages)
     while_it_runs(run, lambda: in_its_slow_step(project, DYING), "step to die in")
-    killed = [one for one in slurm.containers if _kill_worker_of(slurm, one, DYING)]
+    killed = [container for container in slurm.containers if _kill_worker_of(slurm, container, DYING)]
     assert len(killed) == 1
     said = ended(run)
     assert "not encrypted" not in said
     assert complete(project) == set(ROWS), said
-    assert [one.row for one in records(project) if one.status is not Status.COMPLETE] == [DYING], said
+    assert [record.row for record in records(project) if record.status is not Status.COMPLETE] == [DYING], (
+        said
+    )
     assert distinct(project) <= len(nodes.executed()) <= distinct(project) * 1.1, nodes.executed()
     assert inside(slurm, slurm.containers[0], "squeue --noheader").strip() == ""
     assert not any(b"PRIVATE KEY" in path.read_bytes() for path in _files(project / "out" / "cluster"))

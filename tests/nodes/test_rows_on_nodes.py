@@ -71,7 +71,7 @@ def test_a_worker_killed_in_a_build_has_its_row_done_elsewhere_and_nothing_else_
         said = ended(run)
         shown = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes))
     assert complete(project) == set(ROWS), said
-    again = [one.row for one in records(project) if one.status is not Status.COMPLETE]
+    again = [record.row for record in records(project) if record.status is not Status.COMPLETE]
     assert again == [DYING], said
     assert len(records(project)) == len(ROWS) + 1
     assert distinct(project) <= len(nodes.executed()) <= distinct(project) * 1.1, nodes.executed()
@@ -104,7 +104,7 @@ def test_a_scheduler_that_dies_loses_no_finished_record(project: Path, workers: 
     for name in "ab":
         workers.kill(name)
     finished = complete(project)
-    before = {one for one in records(project) if one.status is Status.COMPLETE}
+    before = {record for record in records(project) if record.status is Status.COMPLETE}
     assert finished and finished != set(FIRST)
     workers.scheduler()
     with_engines(workers, nodes)

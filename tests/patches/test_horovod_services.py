@@ -123,7 +123,11 @@ def test_a_service_listens_on_the_interfaces_that_were_chosen(horovod: Imported)
     for nics in (["lo"], None):
         service = horovod("runner.common.util.network").BasicService("a service", KEY, nics)
         port = service.get_port()
-        bound = {one.laddr.ip for one in ours.net_connections("inet") if one.laddr.port == port}
+        bound = {
+            net_connection.laddr.ip
+            for net_connection in ours.net_connections("inet")
+            if net_connection.laddr.port == port
+        }
         offered = {ip for found in service.addresses().values() for ip, _ in found}
         service.shutdown()
         assert bound == offered

@@ -67,7 +67,7 @@ def test_rows_that_differ_in_what_no_index_is_asked_are_one_question() -> None:
 
 def test_a_compiler_in_wheels_is_a_question_too() -> None:
     row = cell(cuda="13.2", torch="2.15.0", gcc="14", gpu_arch=("8.0",))
-    assert [one.wanted for one in combinations.questions([row])] == [
+    assert [question.wanted for question in combinations.questions([row])] == [
         requirements(row),
         toolchain(row),
     ]
@@ -103,7 +103,7 @@ def test_a_lock_that_uv_refuses_is_wrong(tmp_path: Path) -> None:
 def test_a_refusal_of_what_uv_locks_is_contradicted_and_of_what_it_refuses_is_not(tmp_path: Path) -> None:
     tried = work(tmp_path)
     row = cell(torch="2.0.1")  # no wheel for Python 3.13
-    keep(tried, row, pins="".join(f"{one.name}=={one.version}\n" for one in LOCK.packages))
+    keep(tried, row, pins="".join(f"{package.name}=={package.version}\n" for package in LOCK.packages))
     assert contradict.ask(refusal(row), tried).outcome is Outcome.CONTRADICTS
     other = cell(torch="2.1.2")
     keep(tried, other, refused="no wheels with a matching Python ABI tag")
@@ -114,7 +114,7 @@ def test_a_cuda_that_a_wheel_does_not_require_is_not_for_uv_to_contradict(tmp_pa
     tried = work(tmp_path)
     row = cell(torch="2.9.1", tensorflow="2.13.1", python="3.11")
     one = Refusal(cell=row, changed="", rule=CUDA_RULE, clash=Clash(values=(), reason=""))
-    keep(tried, row, pins="".join(f"{one.name}=={one.version}\n" for one in LOCK.packages))
+    keep(tried, row, pins="".join(f"{package.name}=={package.version}\n" for package in LOCK.packages))
     assert contradict.ask(one, tried).outcome in (Outcome.READ, Outcome.NOT_ASKED)
 
 
@@ -124,7 +124,7 @@ CUDA_RULE = next(rule for rule in CELL_RULES if rule.name == "one-cuda-wheels")
 def test_a_lock_that_another_rule_refuses_contradicts_nothing(tmp_path: Path) -> None:
     tried = work(tmp_path)
     row = cell(torch="2.0.1")
-    two = [*LOCK.packages, *(replace(one, name="nvidia-nccl-cu13") for one in LOCK.packages[:1])]
+    two = [*LOCK.packages, *(replace(package, name="nvidia-nccl-cu13") for package in LOCK.packages[:1])]
     keep(tried, row, pins="".join(f"{one.name}=={one.version}\n" for one in two))
     answer = contradict.ask(refusal(row), tried)
     assert (answer.outcome, "one-cuda" in answer.said) == (Outcome.AGREES, True)

@@ -266,7 +266,11 @@ def test_the_wheels_of_a_folder_are_in_the_context_and_in_both_worlds() -> None:
     recipe = dockerfile.render(stack, SOURCES)
     assert dict(recipe.files)["wheels/ours-1.0-py3-none-any.whl"] == content
     assert "wheels/x-1-py3-none-any.whl" not in dict(recipe.files), "the lock does not name it"
-    (step,) = [one for one in logical_lines(recipe.text("Dockerfile")) if "--dest /additions" in one]
+    (step,) = [
+        logical_line
+        for logical_line in logical_lines(recipe.text("Dockerfile"))
+        if "--dest /additions" in logical_line
+    ]
     assert "--find-links /tmp/wheels" in step and "source=wheels,target=/tmp/wheels" in step
     text = definition.render_definition(stack, SOURCES).text("cuda12-torch.def")
     assert "    wheels /root/build/wheels\n" in text and "--find-links /root/build/wheels" in text

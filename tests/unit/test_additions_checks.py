@@ -31,7 +31,9 @@ PLAIN = replace(
     lock=replace(
         BASE.lock,
         packages=tuple(
-            one for one in BASE.lock.packages if one not in (*BASE.lock.added, *BASE.lock.compiled)
+            package
+            for package in BASE.lock.packages
+            if package not in (*BASE.lock.added, *BASE.lock.compiled)
         ),
         added=(),
         compiled=(),

@@ -38,7 +38,7 @@ def shipped(records: list[Record]) -> tuple[Planned, ...]:
 
 def identities(files: dict[str, bytes]) -> list[str]:
     recipe = Recipe(id="x", key="0" * 64, files=tuple(files.items()))
-    return [one.identity for one in instructions(recipe)]
+    return [instruction.identity for instruction in instructions(recipe)]
 
 
 def dockerfile(*lines: str, **files: bytes) -> dict[str, bytes]:
@@ -52,7 +52,7 @@ def test_as_many_are_shared_as_buildkit_said_of_the_real_run(
     shipped: tuple[Planned, ...], records: list[Record]
 ) -> None:
     told = sharing.sharing(records)
-    found = [one.identity for row in shipped for one in instructions(row.recipe)]
+    found = [instruction.identity for row in shipped for instruction in instructions(row.recipe)]
     assert (len(found), len(set(found))) == (told.steps, told.distinct)
 
 
@@ -60,7 +60,7 @@ def test_they_are_numbered_as_buildkit_does(shipped: tuple[Planned, ...], record
     real = next(one for one in records if one.row == "cuda13-torch")
     row = next(row for row in shipped if row.stack.id == "cuda13-torch")
     shown = {step.name.split("/")[0] for step in real.steps if " FROM " not in step.name}
-    assert {f"[{one.stage} {one.number}" for one in instructions(row.recipe)} <= shown
+    assert {f"[{instruction.stage} {instruction.number}" for instruction in instructions(row.recipe)} <= shown
 
 
 @pytest.mark.parametrize(

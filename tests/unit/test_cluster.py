@@ -150,7 +150,7 @@ def test_no_output_is_an_error(text: str) -> None:
     said = {" ".join(argv): text for argv, _ in PROGRAMS}
     examined = login_node.examine(Cluster(said), [stack()])
     assert json.dumps(login_node.as_json(examined))
-    assert all(one.said.isprintable() for one in examined.programs)
+    assert all(program.said.isprintable() for program in examined.programs)
 
 
 @pytest.mark.parametrize("line", [" ".join(argv) for argv, _ in PROGRAMS])
@@ -331,7 +331,7 @@ def test_a_host_without_any_of_it_is_no_failure(
     code, out, err = call(capsys, "doctor", "--cluster", "--format", "json")
     document = json.loads(out)
     assert (code, err) == (0, "")
-    assert not any(one["found"] for one in document["programs"])
+    assert not any(program["found"] for program in document["programs"])
     assert {one["outcome"] for row in document["rows"] for one in row["answers"]} == {"not found"}
     assert document["verdict"].startswith("nothing of a cluster")
     code, out, _ = call(capsys, "doctor", "--cluster", "cuda12-mpich")

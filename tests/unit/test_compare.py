@@ -42,7 +42,7 @@ def test_what_one_of_them_lacks_is_seen() -> None:
     del facts["system"]["distribution_packages"]["bash"]
     (found,) = differences(FACTS, facts)
     assert (found.one, found.other) == ("5.2-1", None)
-    assert [one.path for one in differences(FACTS, {**FACTS, "built": {}})] != []
+    assert [difference.path for difference in differences(FACTS, {**FACTS, "built": {}})] != []
 
 
 def test_who_runs_it_is_no_difference() -> None:

@@ -76,7 +76,7 @@ def test_what_is_new_hides_nothing_and_what_no_list_has_is_of_the_steps() -> Non
         "more 1.0 in /home/train/.local/lib/python3.13/site-packages added",
     ]
     assert found.files is not None
-    assert [(one.owner, one.changed) for one in found.files] == [
+    assert [(file.owner, file.changed) for file in found.files] == [
         ("the row's own steps", ("/usr/local/bin/cc",))
     ]
 

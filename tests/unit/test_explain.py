@@ -56,7 +56,7 @@ def test_the_true_cause_comes_first(settings: tuple[str, ...], rule: str, reason
 
 
 def test_the_oldest_row_is_told_all_that_is_impossible() -> None:
-    told = {one.rule: one.clash.reason for one in ask(*OLDEST).answers if one.clash}
+    told = {answer.rule: answer.clash.reason for answer in ask(*OLDEST).answers if answer.clash}
     assert "torch 1.3.0 was built for CUDA 10.1, others for 9.2 and 10.0" in told["torch-cuda"]
     assert told["horovod-floor"].endswith("python 3.6, gcc 5, tensorflow 1.15, torch 1.5 or later")
     assert told["nccl-wheel"].endswith("no wheel of NCCL before 2.13")
@@ -199,7 +199,7 @@ def test_every_rule_is_asked_and_a_row_that_fits_is_told_what_it_needs() -> None
 
 def test_rules_on_a_lock_are_silent_when_the_row_is_no_longer_the_locked_one() -> None:
     changed = replace(CELL, gcc="12")
-    said = {one.rule: one.said for one in explain(changed, Question(cell=changed), LOCK).answers}
+    said = {answer.rule: answer.said for answer in explain(changed, Question(cell=changed), LOCK).answers}
     assert said["nccl-present"] == "does not apply"
 
 

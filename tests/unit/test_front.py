@@ -152,7 +152,7 @@ def test_help_imports_no_stage_and_no_library_of_one(asked: list[str]) -> None:
 
 def complete(*words: str) -> list[str]:
     maker = ShellComplete(main.cli, {}, front.NAME, front.VARIABLE)
-    return [one.value for one in maker.get_completions(list(words[:-1]), words[-1])]
+    return [get_completion.value for get_completion in maker.get_completions(list(words[:-1]), words[-1])]
 
 
 def test_commands_options_and_rows_are_completed(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_each_row_has_nights_of_its_own(tmp_path: Path) -> None:
     for number, row in enumerate(("one", "two", "two", "three", "one")):
         night = RowNight(row=row, state=State.REBUILT, key=f"{number}")
         a_night(path, f"run{number}", night, started=f"2026-01-0{number + 1}T03:00:00Z")
-    found = [(one.row, one.key) for one in show.lines(path, ("one", "t*"), 1)]
+    found = [(line.row, line.key) for line in show.lines(path, ("one", "t*"), 1)]
     assert found == [("one", "4"), ("three", "3"), ("two", "2")]
 
 

@@ -97,7 +97,7 @@ def test_nvcc_is_in_a_runtime_image_as_a_wheel_that_the_lock_names_and_in_no_oth
     assert "static.nvcc" not in failed(facts)
     facts["files"]["nvcc"] = [inside, "/usr/local/cuda/bin/nvcc"]
     assert failed(facts)["static.nvcc"] == "/usr/local/cuda/bin/nvcc is in a runtime image"
-    packages = tuple(one for one in ROW.lock.packages if "nvcc" not in one.name)
+    packages = tuple(package for package in ROW.lock.packages if "nvcc" not in package.name)
     row = replace(ROW, lock=replace(ROW.lock, packages=packages))
     assert f"{inside} is in a runtime image" in failed(facts, row)["static.nvcc"]
 
@@ -164,7 +164,7 @@ def test_a_lock_is_refused(name: str, change: dict[str, str], says: str) -> None
     rule = next(rule for rule in LOCK_RULES if rule.name == name)
     assert rule.ask(row, LOCKED) is None
     changed = {name.replace("_", "-"): version for name, version in change.items()}
-    kept = tuple(one for one in LOCKED.packages if one.name not in changed)
+    kept = tuple(package for package in LOCKED.packages if package.name not in changed)
     if name == "jax-loads":
         kept = tuple(one for one in kept if not one.name.startswith("nvidia-nccl"))
     packages = (*kept, *(Package(name=one, version=version) for one, version in changed.items()))
@@ -203,7 +203,7 @@ def test_its_wheels_are_in_a_layer_of_their_own() -> None:
 def test_a_row_can_have_jax_alone() -> None:
     row = shipped(torch=None, horovod=None)
     assert check(row) is None
-    alone = tuple(one for one in LOCKED.packages if one.name not in ("torch", "triton"))
+    alone = tuple(package for package in LOCKED.packages if package.name not in ("torch", "triton"))
     made = resolve(row, replace(LOCKED, packages=alone, request=request(row)), SERIES)
     assert isinstance(made, Stack), made
     assert (made.frameworks, made.communication) == ((), (("jax", "0.12.0.1"),))
@@ -212,7 +212,9 @@ def test_a_row_can_have_jax_alone() -> None:
 
 
 def test_an_image_with_jax_alone_passes_all_checks_that_it_has_in_every_tier() -> None:
-    packages = tuple(one for one in ROW.lock.packages if one.name not in ("torch", "einops", "native"))
+    packages = tuple(
+        package for package in ROW.lock.packages if package.name not in ("torch", "einops", "native")
+    )
     row = replace(
         ROW, communication=(("jax", "0.12.0.1"),), frameworks=(), patches=(), pip=(), compiled=(),
         lock=replace(ROW.lock, packages=packages, added=(), compiled=(), sources=()),
@@ -220,7 +222,9 @@ def test_an_image_with_jax_alone_passes_all_checks_that_it_has_in_every_tier() -
     facts = docker_facts(row)
     facts["link"]["modules"] = {"jax": facts["link"]["modules"]["jax"]}
     facts["built"] = {"jax": jax(facts)}
-    facts["system"]["python_packages"] = {one.name: one.version for one in packages} | {"pip": "25.1.1"}
+    facts["system"]["python_packages"] = {package.name: package.version for package in packages} | {
+        "pip": "25.1.1"
+    }
     assert failed(facts, row) == {}
     asked = {check.id for check in verify(row, facts, "docker", {}).checks}
     assert {"jax.parts", "declared.nccl", "link.one-nccl", "collective.any-user"} <= asked

@@ -70,8 +70,8 @@ def test_all_that_a_row_adds_is_read_back() -> None:
     same = ("pip", "compiled", "build_env", "apt", "env", "ports", "entrypoint", "user")
     assert {name: getattr(read, name) for name in same} == {name: getattr(stack, name) for name in same}
     assert declared(read) == declared(stack)
-    expected = [dict(one.expected()) for one in stack.files]
-    assert [dict(one.expected()) for one in read.files] == expected
+    expected = [dict(file.expected()) for file in stack.files]
+    assert [dict(file.expected()) for file in read.files] == expected
 
 
 def test_a_layer_that_is_a_field_is_imported_as_ever() -> None:
@@ -138,8 +138,8 @@ def test_a_folder_with_other_files_is_never_right(
     assert dict(inner.expected()) == dict(stack.files[1].expected())
     planned = Planned(stack=replace(stack, files=(ours,)), recipe=Recipe(id="", key="", files=()))
     row = replace(row_of(planned, World.DOCKER), gcc=sample.ROW.gcc)
-    problems = [one for one in account(sample.tree(), row).problems if one.path == "/opt/ours"]
-    assert [one.what for one in problems] == ["is missing, which a step puts there"]
+    problems = [problem for problem in account(sample.tree(), row).problems if problem.path == "/opt/ours"]
+    assert [problem.what for problem in problems] == ["is missing, which a step puts there"]
 
 
 def known(stack: Stack, root: Path, below: Tree | None, whole: Tree) -> parent.Parent:

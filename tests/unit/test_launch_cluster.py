@@ -119,7 +119,7 @@ def test_enroot_is_told_the_registry_as_it_reads_it(image: str, source: str) -> 
 def test_an_mpi_that_was_bound_for_its_fabric_is_left_to_choose_it(which: str) -> None:
     """All but InfiniBand is tcp to us: a cluster's MPI that is told so would not take its Slingshot."""
     made = batch(which, host_mpi="/opt/m", interface="ib0")
-    names = {one.name for one in made.variables}
+    names = {variable.name for variable in made.variables}
     told = {name for name in names if name.startswith(("OMPI_MCA_", "UCX_"))}
     assert told - {"OMPI_MCA_btl_tcp_if_include"} == {"UCX_POSIX_USE_PROC_LINK"}
     assert "NCCL_SOCKET_IFNAME" in names
@@ -237,7 +237,7 @@ def expanded(word: str) -> str:
 def test_what_failed_on_kubernetes_can_be_read_there(which: str) -> None:
     """Restarted in place, as the operator does by itself, a launcher goes with its log after the last try."""
     replicas = manifest(which).document["spec"]["mpiReplicaSpecs"]
-    assert {one["restartPolicy"] for one in replicas.values()} == {"Never"}
+    assert {replica["restartPolicy"] for replica in replicas.values()} == {"Never"}
 
 
 def test_the_image_runs_as_the_user_of_its_row() -> None:

@@ -67,7 +67,7 @@ def test_podman_hpc_is_given_what_is_set_for_the_ranks() -> None:
     words = made.argv
     assert "--openmpi-pmi2" in words and "--openmpi-pmix" in batch("openmpi 5", podman_hpc=True).argv
     assert [words[at + 1] for at, word in enumerate(words) if word == "-e"] == [
-        one.name for one in made.variables
+        variable.name for variable in made.variables
     ]
     assert "Docker Hub" in made.before[1]
 

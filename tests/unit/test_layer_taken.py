@@ -68,7 +68,7 @@ def layer(files: Mapping[str, bytes] = EINOPS, *more: Entry, seen: tuple[FileFac
         *folders, sample.file(INFO, listed),
         *(sample.file(f"{sample.SITE}/{path}", content) for path, content in files.items()), *more,
     )  # fmt: skip
-    made = tuple(replace(one, layer="two") for one in entries)
+    made = tuple(replace(entry, layer="two") for entry in entries)
     return Read(layer=Layer(name="two", entries=made, texts={INFO: listed.decode()}), seen=seen)
 
 

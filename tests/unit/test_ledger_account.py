@@ -100,14 +100,18 @@ FAULTS: tuple[tuple[str, str, str, Mapping[str, Entry | None]], ...] = (
 def test_one_fault_is_one_problem(
     kind: str, path: str, says: str, changed: Mapping[str, Entry | None]
 ) -> None:
-    found = [one for one in judged(changed).problems if not (one.kind == "undeclared" and one.path != path)]
+    found = [
+        problem
+        for problem in judged(changed).problems
+        if not (problem.kind == "undeclared" and problem.path != path)
+    ]
     assert [(one.kind, one.path) for one in found] == [(kind, path)], found
     assert says in found[0].what
 
 
 def test_state_of_a_package_is_of_no_image_without_the_package() -> None:
     path = "/usr/share/mime/types"
-    assert [one.path for one in judged(other(path)).problems] == ["/usr/share/mime", path]
+    assert [problem.path for problem in judged(other(path)).problems] == ["/usr/share/mime", path]
     texts = {
         "/var/lib/dpkg/status": contents()["/var/lib/dpkg/status"]
         + b"\nPackage: shared-mime-info\nStatus: install ok installed\nArchitecture: amd64\n",
@@ -130,7 +134,7 @@ def test_a_licence_that_all_packages_share_is_of_a_package_that_none_has_to_name
     led = at(link(copyright, "../../common-licenses/GPL-3"))
     assert judged(led, texts).problems == ()
     astray = judged({**led, **at(link("/usr/bin/gcc", licence))}, texts)
-    assert [(one.kind, one.path) for one in astray.problems] == [("links", "/usr/bin/gcc")]
+    assert [(problem.kind, problem.path) for problem in astray.problems] == [("links", "/usr/bin/gcc")]
 
 
 ACCOUNTS = (
@@ -207,7 +211,7 @@ def test_a_record_without_a_hash_declares_nothing() -> None:
 
 def test_what_apptainer_adds_is_of_a_sif_and_of_nothing_else() -> None:
     added = other("/.singularity.d/runscript")
-    assert [one.path for one in judged(added).problems if "." in one.path[2:]]
+    assert [problem.path for problem in judged(added).problems if "." in problem.path[2:]]
     assert judged(added, row=replace(ROW, world=World.SIF)).problems == ()
 
 

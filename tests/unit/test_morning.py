@@ -164,7 +164,9 @@ def test_why_a_row_is_worked_on() -> None:
 
 
 def words(old: Build, new: Build, **margins: float) -> list[str]:
-    return [f"{one.what} {one.word}" for one in differences(old, new, Margins(**margins))]
+    return [
+        f"{difference.what} {difference.word}" for difference in differences(old, new, Margins(**margins))
+    ]
 
 
 def test_only_what_crosses_the_margin_is_told() -> None:

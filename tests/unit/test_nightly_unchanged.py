@@ -211,5 +211,5 @@ def test_what_keeps_all_rows_from_the_registry_is_told_of_each_and_ends_no_night
     assert refusing(away) == {row.stack.id: away for row in rows}
     defects = refusing(KeyError("layers"))
     assert set(defects) == {row.stack.id for row in rows}
-    assert all(isinstance(one, InternalError) and "layers" in one.cause for one in defects.values())
+    assert all(isinstance(defect, InternalError) and "layers" in defect.cause for defect in defects.values())
     assert night.Publisher(place="host/images", push=lambda _: {}).pushed(()) == {}

@@ -84,7 +84,9 @@ def test_what_is_left_of_a_cut_file_is_the_same_to_everyone() -> None:
     assert {piece.stage for piece in made} >= {"base", "toolchain"}
     for piece in made:
         whole = rows[piece.row]
-        assert [one.identity for one in instructions(cut(whole, piece.end))][-1] == piece.identity
+        assert [instruction.identity for instruction in instructions(cut(whole, piece.end))][
+            -1
+        ] == piece.identity
 
 
 def test_addresses(tmp_path: Path) -> None:

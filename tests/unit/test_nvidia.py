@@ -287,7 +287,10 @@ def test_a_row_that_names_no_cuda_is_told_which_there_are() -> None:
 
 def test_a_row_keeps_the_nvcc_of_its_lock_when_the_table_moves_on() -> None:
     row = stack("cuda13-ubuntu")
-    moved = tuple(replace(one, version="13.0.1") if one.name == NVCC else one for one in row.base.packages)
+    moved = tuple(
+        replace(package, version="13.0.1") if package.name == NVCC else package
+        for package in row.base.packages
+    )
     assert PROVIDERS["nvidia"].images(replace(row, base=replace(row.base, packages=moved)))[1][1] == (
         "nvidia/cuda:13.0.1-devel-ubuntu24.04"
     )

@@ -201,7 +201,7 @@ def test_another_user_than_the_rows_is_found(user: str | None, name: str | None,
     found = facts(replace(SAMPLE, user="20001:100"))
     found["system"]["user"] = {"uid": 20001, "gid": 100, "name": name, "home": "/home/train"}
     problems = settings.user(replace(SAMPLE, user=user), found).problems
-    assert [says in one for one in problems] == ([True] if says else [])
+    assert [says in problem for problem in problems] == ([True] if says else [])
 
 
 def test_the_row_in_the_image_names_it(full: Stack) -> None:

@@ -84,7 +84,7 @@ def test_the_page_leads_to_the_files_of_each_row() -> None:
 
 def test_text_from_outside_is_escaped_in_the_files_the_history_and_the_comparison() -> None:
     evil = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
-    old, new = (replace(one, found=(("numpy", evil + one.started),)) for one in nights(2))
+    old, new = (replace(night, found=(("numpy", evil + night.started),)) for night in nights(2))
     around = Around(
         links=lambda record: (Link(evil, "../a"),), known=(replace(trend.of_record(old), key=evil),),
         problem=evil,
@@ -109,7 +109,7 @@ def test_a_chart_begins_at_zero_and_says_in_words_what_it_shows() -> None:
     found = trend.trend(points)
     assert found
     bars = found.charts[0]
-    assert [one.height for one in bars.columns] == [trend.HEIGHT * part / 4 for part in (1, 2, 3, 4)]
+    assert [column.height for column in bars.columns] == [trend.HEIGHT * part / 4 for part in (1, 2, 3, 4)]
     assert bars.text == (
         "Image size in 4 runs from 2026-02-27 02:00 to 2026-03-02 02:00: "
         "between 1.0 GB and 4.0 GB, last 4.0 GB"
@@ -136,7 +136,7 @@ def test_the_history_says_of_a_run_what_its_record_says(tmp_path: Path, record: 
 
 
 def test_a_run_is_shown_once_though_record_and_history_know_it() -> None:
-    known = [trend.of_record(one) for one in nights(4)]
+    known = [trend.of_record(night) for night in nights(4)]
     found = trend.runs(nights(2), known)
     assert [point.started for point in found[built().row]] == [point.started for point in known]
 

@@ -34,11 +34,11 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Rows whose tags moved; one that is called "unsigned" or "away" cannot be pushed."""
     seen: list[str] = []
 
-    def pushed(by: Publisher, one: Planned) -> Iterator[Published]:
-        if error := {"unsigned": UNSIGNED, "away": GIVEN_UP}.get(one.stack.id):
+    def pushed(by: Publisher, planned: Planned) -> Iterator[Published]:
+        if error := {"unsigned": UNSIGNED, "away": GIVEN_UP}.get(planned.stack.id):
             raise error
         yield Published(
-            row=one.stack.id, reference="host/x@sha256:1", digest="sha256:1", tags=(), sent_bytes=0,
+            row=planned.stack.id, reference="host/x@sha256:1", digest="sha256:1", tags=(), sent_bytes=0,
             present_bytes=0,
         )  # fmt: skip
 

@@ -94,7 +94,10 @@ def test_the_set_has_no_sif_of_yesterday_beside_an_image_of_today() -> None:
     )
     stay = set_index.kept(yesterday, {"a", "b"}, {"a"})
     today = set_index.index((*stay, set_index.entry("a", "a", NEW)))
-    listed = {one["annotations"][set_index.NAME]: one["digest"] for one in today.document["manifests"]}
+    listed = {
+        manifest["annotations"][set_index.NAME]: manifest["digest"]
+        for manifest in today.document["manifests"]
+    }
     assert listed == {"a": NEW.digest, "b": OLD.digest, "b.sif": OLD.digest}
     assert set_index.kept(yesterday, {"a"}, ()) == tuple(yesterday.document["manifests"][:2])
     assert set_index.kept(None, {"a"}, ()) == ()

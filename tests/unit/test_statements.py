@@ -113,8 +113,8 @@ def test_it_lists_every_package_and_what_people_know_by_name() -> None:
 
 def test_horovod_comes_with_the_text_of_its_patches() -> None:
     patches = component(bom(), "pkg:pypi/horovod@0.28.1")["pedigree"]["patches"]
-    assert [Path(one["diff"]["url"]).name for one in patches] == sorted(STACK.patches)
-    texts = "".join(one["diff"]["text"]["content"] for one in patches)
+    assert [Path(patch["diff"]["url"]).name for patch in patches] == sorted(STACK.patches)
+    texts = "".join(patch["diff"]["text"]["content"] for patch in patches)
     for name in STACK.patches:
         assert (rows.ROOT / "patches" / "horovod" / name).read_text() in texts
     with pytest.raises(AttestError, match="no text of the patch"):
@@ -151,7 +151,7 @@ def test_an_sbom_of_nonsense_disagrees(components: object) -> None:
 
 def test_the_provenance_names_every_file_of_the_build_by_its_digest() -> None:
     made = provenance.provenance(of_row(), STACK, FILES)
-    named = {one["name"]: one.get("digest", {}) for one in made["buildDefinition"]["resolvedDependencies"]}
+    named = {item["name"]: item.get("digest", {}) for item in made["buildDefinition"]["resolvedDependencies"]}
     assert set(FILES) <= set(named)
     assert named[f"locks/{STACK.id}.txt"] == {"sha256": STACK.lock.sha256}
     assert made["buildDefinition"]["externalParameters"]["key"] == RECIPE.key

@@ -78,7 +78,7 @@ def test_the_axes_of_a_matrix_are_taken_where_it_has_some(
     code, out, _ = call(capsys, "--matrix", str(path), "plan", "--all", "--json")
     document = json.loads(out)
     assert (code, document["cells"], document["left"]) == (0, 3, 2)
-    assert {one["rule"]: one["cells"] for one in document["rules"]}["cuda-gcc"] == 1
+    assert {rule["rule"]: rule["cells"] for rule in document["rules"]}["cuda-gcc"] == 1
 
 
 HEAD = """
@@ -115,7 +115,7 @@ def test_entries_that_name_the_same_axes_are_one_rule(
     path = tmp_path / "matrix.yaml"
     path.write_text(HEAD + FEW)
     code, out, _ = call(capsys, "--matrix", str(path), "plan", "--all", "--json")
-    rules = [one["rule"] for one in json.loads(out)["rules"]]
+    rules = [rule["rule"] for rule in json.loads(out)["rules"]]
     assert code == 0
     assert rules[:3] == ["exclude torch, gpu_arch", "exclude gcc", "exclude torch, gcc, python"]
 

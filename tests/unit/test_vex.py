@@ -46,7 +46,7 @@ def checks(outcome: Outcome = Outcome.PASSED, **others: Outcome) -> tuple[Check,
 
 def of_row(stack: Stack = STACK, judged: tuple[Check, ...] | None = None) -> Record:
     whole = report_samples.built(row=stack.id)
-    (docker,) = (one for one in whole.verdicts if one.world == "docker")
+    (docker,) = (verdict for verdict in whole.verdicts if verdict.world == "docker")
     return replace(
         whole, declared=flatten(dockerfile.declared(stack)),
         found=(("horovod", "0.28.1"), ("patches", " ".join(stack.patches))),
@@ -71,8 +71,8 @@ def test_an_image_without_the_component_is_not_affected() -> None:
     row = replace(of_row(), declared=(("torch", "2.6.0"),), found=())
     document = vex.vex(row, image=IMAGE, patches={})
     assert statuses(document) == dict.fromkeys(BOTH, "not_affected")
-    assert {one["justification"] for one in document["statements"]} == {"component_not_present"}
-    assert all("subcomponents" not in one["products"][0] for one in document["statements"])
+    assert {statement["justification"] for statement in document["statements"]} == {"component_not_present"}
+    assert all("subcomponents" not in statement["products"][0] for statement in document["statements"])
     assert vex.disagreement(document, row, IMAGE) == ""
     assert "is not_affected by the record" in vex.disagreement(made(), row, IMAGE)
 
@@ -84,15 +84,15 @@ def test_a_row_with_the_patches_that_withstood_the_attacks_is_fixed() -> None:
 
 
 def test_it_is_of_horovod_in_this_image_and_names_the_patches_by_their_hashes() -> None:
-    for one in made()["statements"]:
-        (product,) = one["products"]
+    for statement in made()["statements"]:
+        (product,) = statement["products"]
         assert product["hashes"] == {"sha-256": "1" * 64}
         assert product["@id"] == f"pkg:oci/{STACK.id}@sha256:{'1' * 64}"
         assert [part["@id"] for part in product["subcomponents"]] == ["pkg:pypi/horovod@0.28.1"]
-        known = next(known for known in KNOWN if known.id == one["vulnerability"]["name"])
+        known = next(known for known in KNOWN if known.id == statement["vulnerability"]["name"])
         for name in known.patches:
             digest = hashlib.sha256((FOLDER / name).read_bytes()).hexdigest()
-            assert f"{name} sha256:{digest}" in one["status_notes"]
+            assert f"{name} sha256:{digest}" in statement["status_notes"]
 
 
 @pytest.mark.parametrize("missing", sorted({patch for one in KNOWN for patch in one.patches}))

@@ -90,8 +90,8 @@ def test_no_probe_of_horovod_is_asked_for() -> None:
 def test_its_record_names_no_launcher_of_horovod_and_no_vulnerability() -> None:
     declared_now = tuple((name, value) for name, value in built().declared if name != "horovod")
     record = replace(built(), declared=(*declared_now, ("torch_distributed", "2.6.0")))
-    assert "horovodrun" in {one.name for one in recipes(built(), "i")}
-    assert {one.name for one in recipes(record, "i")} & {"horovodrun", "mpirun"} == {"mpirun"}
+    assert "horovodrun" in {recipe.name for recipe in recipes(built(), "i")}
+    assert {recipe.name for recipe in recipes(record, "i")} & {"horovodrun", "mpirun"} == {"mpirun"}
     assert set(statuses(record).values()) == {"not_affected"}
 
 

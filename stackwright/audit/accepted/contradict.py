@@ -102,7 +102,7 @@ def _mirror(refusal: Refusal, work: Work) -> Answer:
 def _compiler(refusal: Refusal, work: Work) -> Answer:
     """Return the framework's headers, compiled by that gcc."""
     cell = refusal.cell
-    name, version = next(one for one in refusal.clash.values if one[0] in ("torch", "tensorflow"))
+    name, version = next(value for value in refusal.clash.values if value[0] in ("torch", "tensorflow"))
     gcc = distributions.gcc_release(str(gcc_of(cell)))
     error = work.compiled(Compile(name=name, version=version, gcc=gcc))
     if error is None:

@@ -148,11 +148,13 @@ def _requirement(text: str) -> Requirement | None:
         return None
 
 
-def _holds(one: Requirement) -> bool:
-    if one.marker is None:
+def _holds(requirement: Requirement) -> bool:
+    if requirement.marker is None:
         return True
     here = {"platform_system": "Linux", "platform_machine": AMD64.machine, "sys_platform": "linux"}
-    return any(one.marker.evaluate({**here, "extra": extra}) for extra in ("", "and-cuda", "with-cuda"))
+    return any(
+        requirement.marker.evaluate({**here, "extra": extra}) for extra in ("", "and-cuda", "with-cuda")
+    )
 
 
 def _of(needs: Iterable[Requirement], name: str) -> SpecifierSet | None:

@@ -51,7 +51,7 @@ class Inside:
 
 def find(project: Project, rows: Sequence[Planned], image: Labelled, inside: Inside) -> Parent:
     """Return the row as it was when the image was built. UsageError where the labels cannot be read."""
-    exact = next((one for one in rows if (one.stack.id, one.recipe.key) == (image.row, image.key)), None)
+    exact = next((row for row in rows if (row.stack.id, row.recipe.key) == (image.row, image.key)), None)
     if exact is not None:
         return Parent(planned=exact, known="the matrix, which makes this key", not_judged={})
     try:

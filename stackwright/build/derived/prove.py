@@ -116,15 +116,15 @@ class Subject:
     @property
     def whole(self) -> Tree:
         """All files of it."""
-        return final(one.layer for one in self.reads)
+        return final(read.layer for read in self.reads)
 
     @cached_property
     def below(self) -> Tree | None:
         """The parent's files: what the layers below the added ones have. None where they are not known."""
         if self.image.world is World.SIF:
-            return final(one.layer for one in self.reads[:-1]) if self.overlay else None
-        layers = [one.layer for one in self.reads]
-        count = layers_below((one.entries for one in layers), origin.most_layers(self.image.added))
+            return final(read.layer for read in self.reads[:-1]) if self.overlay else None
+        layers = [read.layer for read in self.reads]
+        count = layers_below((layer.entries for layer in layers), origin.most_layers(self.image.added))
         return final(layers[:count]) if count else None
 
     def own_files(self, places: Mapping[str, str]) -> dict[str, bytes]:
@@ -248,15 +248,17 @@ _PROBES = {World.DOCKER: _image, World.SIF: _sif}
 
 def _by_label(verdict: Verdict, label: Stack, facts: Mapping[str, Any]) -> Verdict:
     """Judge again what compares with the row that the labels name: a layer leaves them as they are."""
-    own = {one.id: one for one in verify(label, facts, verdict.world, {}).checks if one.id in OF_LABELS}
-    return replace(verdict, checks=tuple(own.get(one.id, one) for one in verdict.checks))
+    own = {
+        check.id: check for check in verify(label, facts, verdict.world, {}).checks if check.id in OF_LABELS
+    }
+    return replace(verdict, checks=tuple(own.get(check.id, check) for check in verdict.checks))
 
 
 def _leaving_out(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
     """Return the verdict with those checks as not run that have nothing to be judged by."""
     return replace(verdict, checks=tuple(
-        replace(one, outcome=Outcome.NOT_RUN, detail=reasons[one.id]) if one.id in reasons else one
-        for one in verdict.checks
+        replace(check, outcome=Outcome.NOT_RUN, detail=reasons[check.id]) if check.id in reasons else check
+        for check in verdict.checks
     ))  # fmt: skip
 
 
@@ -265,7 +267,7 @@ def _differences(of: Subject, row: Parent, facts: Mapping[str, Any]) -> Differen
         return Differences(python=moved({}, distributions(of.added)), files=())
     if of.below is not None:
         return between(of.below, of.whole, row_of(row.planned, World.DOCKER))
-    locked = {normal(one.name): one.version for one in row.planned.stack.lock.packages}
+    locked = {normal(package.name): package.version for package in row.planned.stack.lock.packages}
     if not locked:
         return Differences()
     found = dig(facts, "system", "python_packages") or {}

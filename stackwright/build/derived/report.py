@@ -52,17 +52,17 @@ def _moved(what: str, found: Sequence[Moved]) -> Iterator[str]:
 def _files(found: Differences) -> Iterator[str]:
     if found.files is None:
         return
-    total = sum(one.count for one in found.files)
+    total = sum(file.count for file in found.files)
     yield f"  proven files: {total} are other ones or gone" if total else "  proven files: all as they were"
-    yield from (f"    {_owner(one)}" for one in found.files[:OWNERS])
+    yield from (f"    {_owner(file)}" for file in found.files[:OWNERS])
     if len(found.files) > OWNERS:
         yield f"    and of {len(found.files) - OWNERS} more"
 
 
-def _owner(one: Touched) -> str:
-    counts = ((len(one.changed), "changed"), (len(one.gone), "gone"))
+def _owner(touched: Touched) -> str:
+    counts = ((len(touched.changed), "changed"), (len(touched.gone), "gone"))
     said = " and ".join(f"{count} {what}" for count, what in counts if count)
-    return f"{one.owner}: {said}: {listed((*one.changed, *one.gone), NAMES)}"
+    return f"{touched.owner}: {said}: {listed((*touched.changed, *touched.gone), NAMES)}"
 
 
 def document(proof: Proof) -> dict[str, Any]:
@@ -74,14 +74,15 @@ def document(proof: Proof) -> dict[str, Any]:
         "added": list(image.added), "settings": list(image.settings),
         "distributions": _versions(found.python), "packages": _versions(found.packages),
         "files": None if found.files is None else [
-            {"owner": one.owner, "changed": list(one.changed), "gone": list(one.gone)} for one in found.files
+            {"owner": file.owner, "changed": list(file.changed), "gone": list(file.gone)}
+            for file in found.files
         ],
         "checks": [
             {
-                "id": one.id, "tier": str(one.tier), "outcome": str(one.outcome), "detail": one.detail,
-                "why": one.why,
+                "id": check.id, "tier": str(check.tier), "outcome": str(check.outcome),
+                "detail": check.detail, "why": check.why,
             }
-            for one in proof.verdict.checks
+            for check in proof.verdict.checks
         ],
         "untrue": [one.id for one in proof.verdict.failed],
     }  # fmt: skip

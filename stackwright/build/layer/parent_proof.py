@@ -74,7 +74,7 @@ class ParentProof:
 
     def _both(self, reads: Sequence[Read], row: Row, more: Mapping[str, Any]) -> Documents:
         assert self.taken is not None and self.names is not None, "there is a proof"
-        owned = [replace(one, layer=_owned(one.layer, self.names)) for one in reads]
+        owned = [replace(read, layer=_owned(read.layer, self.names)) for read in reads]
         alone = documents(owned, replace(row, files={}))
         found = {"ledger": alone.ledger, "files": alone.files, **more}
         both = taken.together(self.taken.facts, found)

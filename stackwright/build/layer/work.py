@@ -130,7 +130,7 @@ def _on_image(of: Subject, found: Resolved, tree: Path, new: Read, name: str) ->
 
 def _added(found: Resolved, new: Layer, digest: str, size: int) -> Added:
     return Added(
-        digest=digest, files=sum(one.kind is not Kind.FOLDER for one in new.entries), bytes=size,
+        digest=digest, files=sum(entry.kind is not Kind.FOLDER for entry in new.entries), bytes=size,
         wanted=tuple(map(str, found.wanted)), there=found.there, new=found.new, pins=found.pins,
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ def _subject(of: Subject, made: Made, proof: ParentProof) -> Subject:
             return layered
         return replace(layered, reading=partial(proof.of_image, layered), added=whole)
     named = tuple(f"{one.name}=={one.version}" for one in made.added.new)
-    rooted = tuple(replace(one, uid=0, gid=0) for one in made.new.layer.entries)
+    rooted = tuple(replace(entry, uid=0, gid=0) for entry in made.new.layer.entries)
     new = replace(made.new, layer=replace(made.new.layer, entries=rooted))
     if proof.taken is None:
         return prove.on_sif(of, Path(made.name), (*of.reads, new), named)

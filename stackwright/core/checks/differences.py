@@ -123,9 +123,9 @@ def _touched(before: Tree, now: Tree, row: Row) -> Iterator[Touched]:
         yield Touched(owner=who, changed=tuple(sorted(changed)), gone=tuple(sorted(gone)))
 
 
-def _same(one: Entry, other: Entry) -> bool:
+def _same(entry: Entry, other: Entry) -> bool:
     """But for the time: a folder gets another one with each new name in it."""
-    return (one.kind, one.mode, one.uid, one.gid, one.sha256, one.target, one.capability) == (
+    return (entry.kind, entry.mode, entry.uid, entry.gid, entry.sha256, entry.target, entry.capability) == (
         other.kind, other.mode, other.uid, other.gid, other.sha256, other.target, other.capability
     )  # fmt: skip
 

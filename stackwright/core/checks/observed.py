@@ -50,12 +50,12 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield "gpu_arch", " ".join(_architectures(facts)) or None
 
 
-def _of_source(one: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:
+def _of_source(compiled: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:
     """What the build noted in the wheel."""
-    yield f"compile.{one.name}.sha256", text(dig(note, "source", "sha256"))
-    for variable, _ in one.environment:
+    yield f"compile.{compiled.name}.sha256", text(dig(note, "source", "sha256"))
+    for variable, _ in compiled.environment:
         found = text(dig(note, "environment", variable))
-        yield f"compile.{one.name}.environment.{variable}", found
+        yield f"compile.{compiled.name}.environment.{variable}", found
 
 
 def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
@@ -74,7 +74,7 @@ def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield "user", text(dig(config, "User")) if stack.user else None
     ports = dig(config, "ExposedPorts")
     ports = ports if isinstance(ports, Mapping) else {}
-    yield "ports", " ".join(one for one in stack.ports if one in ports) or None
+    yield "ports", " ".join(port for port in stack.ports if port in ports) or None
     for tool in stack.tools:
         yield f"tools.{tool.name}.port", str(tool.port) if tool.exposed in ports else None
 

@@ -35,14 +35,14 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
     }
 
 
-def _needs(one: Compiled, stack: Stack) -> Iterator[str]:
+def _needs(compiled: Compiled, stack: Stack) -> Iterator[str]:
     """Yield pins with hashes of what it is compiled with and the frameworks' environment does not have."""
     pins = blocks(added_pins(stack.lock)) | blocks(builder_pins(stack.lock))
-    yield from (pins[name] for name in one.needs if name in pins)
+    yield from (pins[name] for name in compiled.needs if name in pins)
 
 
-def _environment(one: Compiled) -> str:
-    return "".join(f"{name}={value}\n" for name, value in one.environment)
+def _environment(compiled: Compiled) -> str:
+    return "".join(f"{name}={value}\n" for name, value in compiled.environment)
 
 
 def values(stack: Stack, sources: Sources) -> dict[str, Any]:
@@ -54,16 +54,16 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
     }
 
 
-def key(one: Compiled, stack: Stack, sources: Sources) -> str:
+def key(compiled: Compiled, stack: Stack, sources: Sources) -> str:
     """Return the digest of all that the wheel depends on: 64 hexadecimal digits.
 
     Two images with other packages around the same frameworks share one wheel.
     """
     versions = {package.name: package.version for package in (*stack.lock.packages, *stack.lock.builders)}
     parts = {
-        "source": [one.name, one.version, one.sha256],
-        "environment": one.environment,
-        "needs": {name: versions[name] for name in one.needs},
+        "source": [compiled.name, compiled.version, compiled.sha256],
+        "environment": compiled.environment,
+        "needs": {name: versions[name] for name in compiled.needs},
         "script": hashlib.sha256(dict(sources.files)[SCRIPT]).hexdigest(),
         "frameworks": stack.frameworks,
         "cuda": [stack.cuda, stack.cuda_runtime, [asdict(package) for package in stack.lock.toolchain]],

@@ -16,14 +16,14 @@ MPI_FAMILY = {library: (library, f"{library}_cxx", "libmpicxx") for library in M
 """Libraries of an MPI: the one, and those for C++."""
 
 
-def _note(one: Compiled, facts: Facts) -> Mapping[str, Any]:
+def _note(compiled: Compiled, facts: Facts) -> Mapping[str, Any]:
     """What the build wrote into the wheel. MissingFact where it is not there."""
-    found = take(facts, "compiled", one.name)
+    found = take(facts, "compiled", compiled.name)
     return dict(take(found, "note") or {})
 
 
-def _extensions(one: Compiled, facts: Facts) -> dict[str, Mapping[str, Any]]:
-    return dict(take(facts, "compiled", one.name, "extensions"))
+def _extensions(compiled: Compiled, facts: Facts) -> dict[str, Mapping[str, Any]]:
+    return dict(take(facts, "compiled", compiled.name, "extensions"))
 
 
 def _all(stack: Stack, facts: Facts) -> Iterator[tuple[Compiled, str, Mapping[str, Any]]]:

@@ -55,16 +55,16 @@ SHAPES = {"MAKEFLAGS": re.compile(r"-j ?[0-9]{1,3}( -k)?", re.ASCII)}
 """Values of variables that could say more: make reads definitions and rules in its own."""
 
 
-def _why(one: Variable) -> str:
+def _why(variable: Variable) -> str:
     """Return why a variable is refused; empty where it is not. A value is not shown: it may be anything."""
-    if why := refused(one.name, REFUSED):
-        return f"{one.name} {why}"
+    if why := refused(variable.name, REFUSED):
+        return f"{variable.name} {why}"
     for flag in FLAGS:
-        if re.search(flag.pattern, one.value, re.ASCII):
-            return f"the value of {one.name} {flag.why}"
-    shape = SHAPES.get(one.name)
-    if shape and not shape.fullmatch(one.value):
-        return f"{one.name} may say how many compilers run, as in -j4, and no more"
+        if re.search(flag.pattern, variable.value, re.ASCII):
+            return f"the value of {variable.name} {flag.why}"
+    shape = SHAPES.get(variable.name)
+    if shape and not shape.fullmatch(variable.value):
+        return f"{variable.name} may say how many compilers run, as in -j4, and no more"
     return ""
 
 

@@ -179,8 +179,8 @@ class _Values:
             return self._file(checked["requirements"])
         entries = [one if isinstance(one, dict) else {"name": one} for one in checked]
         return additions.together(
-            ((one["name"], (one["import"],) if "import" in one else ()) for one in entries),
-            extra=[one["name"] for one in entries if one.get("index") == "extra"],
+            ((entry["name"], (entry["import"],) if "import" in entry else ()) for entry in entries),
+            extra=[entry["name"] for entry in entries if entry.get("index") == "extra"],
         )
 
     def _wheels(self, name: str | None) -> Value:

@@ -81,7 +81,7 @@ class Wheels:
     @property
     def newest(self) -> tuple[str, ...]:
         """The newest release of each minor one: what is worth proposing."""
-        return tuple(one.newest for one in self.entries if one.release == minor(one.newest))
+        return tuple(entry.newest for entry in self.entries if entry.release == minor(entry.newest))
 
     def of(self, version: str) -> Wheel | None:
         """Return the entry of a version: the longest ``release`` that it starts with."""

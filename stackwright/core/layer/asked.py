@@ -78,7 +78,7 @@ def inside(stack: Stack) -> dict[str, str]:
     """Return the parent's distributions by name, with those that were built for it and are in no lock."""
     versions = dict(stack.communication)
     built = {one.package: versions[one.name] for one in of(stack.communication)}
-    return {**built, **{one.name: one.version for one in stack.lock.packages}}
+    return {**built, **{package.name: package.version for package in stack.lock.packages}}
 
 
 def cell(stack: Stack, wanted: tuple[Addition, ...]) -> Cell:
@@ -94,7 +94,9 @@ def cell(stack: Stack, wanted: tuple[Addition, ...]) -> Cell:
 def constraints(stack: Stack) -> str:
     """Return the parent's versions: uv may take no other. Its NCCL is an override, as in the row."""
     own = CUDA.wheel("nccl", stack.cuda)
-    return "".join(f"{one.name}=={one.version}\n" for one in stack.lock.packages if one.name != own)
+    return "".join(
+        f"{package.name}=={package.version}\n" for package in stack.lock.packages if package.name != own
+    )
 
 
 def refuse_fields(asked: Cell) -> None:
@@ -107,7 +109,7 @@ def refuse_fields(asked: Cell) -> None:
 
 def answered(stack: Stack, asked: Cell, answer: str, there: Sequence[Package]) -> Resolved:
     """Read uv's answer. RejectedError where the parent would change, or get a second one of its libraries."""
-    alone = "".join(f"{one.name}=={one.version}\n" for one in stack.lock.packages)
+    alone = "".join(f"{package.name}=={package.version}\n" for package in stack.lock.packages)
     found = apart(Answers(alone=alone, both=answer))
     pins = (PIN.fullmatch(line) for line in found.added.splitlines())
     new = tuple(Package(name=pin[1], version=pin[2]) for pin in pins if pin)

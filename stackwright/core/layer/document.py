@@ -63,7 +63,7 @@ def document(
         "there": _versions(added.there),
         "added": _versions(added.new),
         "pins": added.pins,
-        "checks": {one.id: str(one.outcome) for one in verdict.checks},
+        "checks": {check.id: str(check.outcome) for check in verdict.checks},
         "tiers": {str(tier): str(verdict.tier(tier)) for tier in Tier},
         "failed": [one.id for one in verdict.failed],
         "taken_over": list(names(verdict)) if parent else [],

@@ -112,12 +112,12 @@ def marked(verdict: Verdict, parent: str) -> Verdict:
     """Return the verdict where each check that rests on the parent's proof says so."""
     said = f"as proven for the parent {parent}, and as read now of the new files"
     return replace(verdict, checks=tuple(
-        replace(one, detail=f"{one.detail}; {said}" if one.detail else said)
-        if rests_on(one.id) and one.outcome is Outcome.PASSED else one
-        for one in verdict.checks
+        replace(check, detail=f"{check.detail}; {said}" if check.detail else said)
+        if rests_on(check.id) and check.outcome is Outcome.PASSED else check
+        for check in verdict.checks
     ))  # fmt: skip
 
 
 def names(verdict: Verdict) -> tuple[str, ...]:
     """Return the checks of a verdict that rest on the parent's proof."""
-    return tuple(one.id for one in verdict.checks if rests_on(one.id))
+    return tuple(check.id for check in verdict.checks if rests_on(check.id))

@@ -75,19 +75,19 @@ def _own(stack: Stack) -> dict[str, Any]:
         "build-env": {one.name: one.value for one in stack.build_env},
         "apt": {one.name: one.version for one in stack.apt},
         "env": {one.name: one.value for one in stack.env},
-        "files": {one.place: one.sha256 for one in stack.files},
+        "files": {folder.place: folder.sha256 for folder in stack.files},
         "ports": list(stack.ports),
         "user": stack.user,
-        "tools": {one.name: {"version": one.version, "port": str(one.port)} for one in stack.tools},
+        "tools": {tool.name: {"version": tool.version, "port": str(tool.port)} for tool in stack.tools},
         "entrypoint": list(stack.entrypoint),
         "wheels": dict(stack.wheels.hashed()) if stack.wheels else {},
         "import": {one.name: list(one.modules) for one in stack.added if _names_modules(one, stack)},
     }
 
 
-def _names_modules(one: Added, stack: Stack) -> bool:
+def _names_modules(added: Added, stack: Stack) -> bool:
     """Tell whether the row itself says what is imported; of a layer that is a field, that follows from it."""
-    return bool(one.modules) and one.name not in [layer.package for layer in of(stack.communication)]
+    return bool(added.modules) and added.name not in [layer.package for layer in of(stack.communication)]
 
 
 def _wheels(stack: Stack) -> tuple[tuple[str, bytes], ...]:
@@ -125,7 +125,7 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
     for build in builds(stack):
         files |= build.context(stack, sources)
     files |= {f"wheels/{path}": content for path, content in _wheels(stack)}
-    return files | {f"{COPIED}{path}": content for one in stack.files for path, content in one.placed()}
+    return files | {f"{COPIED}{path}": content for folder in stack.files for path, content in folder.placed()}
 
 
 def _layers_json(stack: Stack) -> bytes:

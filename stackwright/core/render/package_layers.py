@@ -21,7 +21,7 @@ REST = "rest"
 
 def groups(stack: Stack) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the layers, lowest first, each with its packages. All others are of ``REST``, without a list."""
-    names = [one.name for one in stack.lock.packages if one not in stack.lock.added]
+    names = [package.name for package in stack.lock.packages if package not in stack.lock.added]
     found: dict[str, list[str]] = {"nvidia": []}
     for name in names:
         if library := next((layer for layer, pattern in LIBRARIES if pattern.fullmatch(name)), None):

@@ -64,13 +64,13 @@ def cut(recipe: Recipe, end: int) -> Recipe:
     return replace(recipe, files=tuple({**dict(recipe.files), "Dockerfile": text.encode()}.items()))
 
 
-def _goes_on(one: Instruction, following: Instruction | None, users: Mapping[str, list[str]]) -> bool:
+def _goes_on(instruction: Instruction, following: Instruction | None, users: Mapping[str, list[str]]) -> bool:
     """Return whether the next instruction of the stage is shared by as many rows: then the piece ends
     later."""
     return (
         following is not None
-        and following.stage == one.stage
-        and len(users[following.identity]) == len(users[one.identity])
+        and following.stage == instruction.stage
+        and len(users[following.identity]) == len(users[instruction.identity])
     )
 
 

@@ -66,7 +66,7 @@ def apart(answers: Answers, sources: tuple[Source, ...] = ()) -> Found:
     What an extra index answered is noted, and not where that is.
     """
     before, after = _blocks(answers.alone), _blocks(answers.both)
-    known = {*before, *(one.name for one in sources)}
+    known = {*before, *(source.name for source in sources)}
     added = {which: block for which, block in after.items() if which not in known}
     building = _blocks(answers.building)
     builders = {which: block for which, block in building.items() if which not in known | added.keys()}
@@ -74,20 +74,20 @@ def apart(answers: Answers, sources: tuple[Source, ...] = ()) -> Found:
     return Found(
         pins="".join(f"{block}\n" for which, block in after.items() if which in before),
         added="".join(f"{block}\n" for block in added.values()),
-        compiled="".join(one.pin for one in sources),
+        compiled="".join(source.pin for source in sources),
         builders="".join(f"{block}\n" for block in builders.values()),
         toolchain=answers.toolchain,
         asked_by=tuple((which, asked[which]) for which in (*added, *builders) if which in asked),
         moved=tuple(_moved(before, after)),
         extra=tuple(_answered_by(answers.both, {_plain(one) for one in answers.extra})),
-        needs=tuple((one.name, names((*one.requires, *one.needs))) for one in sources),
+        needs=tuple((source.name, names((*source.requires, *source.needs))) for source in sources),
     )
 
 
 def with_builders(both: str, sources: tuple[Source, ...]) -> tuple[str, ...]:
     """Return the question about what the sources are compiled with: all that the row has stays as it is."""
     have = (f"{which}=={_version(block)}" for which, block in _blocks(both).items())
-    return (*have, *dict.fromkeys(line for one in sources for line in one.needs))
+    return (*have, *dict.fromkeys(line for source in sources for line in source.needs))
 
 
 def _moved(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -129,9 +129,9 @@ def _version(block: str) -> str:
 
 def _asked_by(answer: str, sources: tuple[Source, ...]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for one in sources:
-        for which in names((*one.requires, *one.needs)):
-            found.setdefault(which, []).append(one.name)
+    for source in sources:
+        for which in names((*source.requires, *source.needs)):
+            found.setdefault(which, []).append(source.name)
     which = ""
     for line in answer.splitlines():
         if pin := PIN.fullmatch(line):
@@ -161,8 +161,8 @@ def no_source(said: str, cell: Cell) -> str:
 
 def no_builder(said: str, sources: tuple[Source, ...]) -> str:
     """Return uv's explanation of why the row cannot have what a source is compiled with, and what that is."""
-    every = ", ".join(one.name for one in sources)
-    needs = ", ".join(dict.fromkeys(line for one in sources for line in one.needs))
+    every = ", ".join(source.name for source in sources)
+    needs = ", ".join(dict.fromkeys(line for source in sources for line in source.needs))
     why = _shortened(_explanation(said))
     return f"the row's compile: {every} cannot be compiled with its packages, which needs {needs}: {why}"
 

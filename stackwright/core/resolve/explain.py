@@ -66,7 +66,7 @@ class Explanation:
         return Feasibility.NOT_KNOWN if self.unknown else Feasibility.CAN_WORK
 
     def said(self, said: Ruling) -> tuple[RuleAnswer, ...]:
-        return tuple(one for one in self.answers if one.said is said)
+        return tuple(answer for answer in self.answers if answer.said is said)
 
 
 def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:

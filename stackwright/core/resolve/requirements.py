@@ -44,7 +44,7 @@ def with_additions(cell: Cell, sources: tuple[Source, ...] = ()) -> tuple[str, .
     What is compiled from ``sources`` is not asked for itself, but what it runs with is.
     """
     own = by_pip(cell)
-    asked = (*(one.requirement for one in own), *(line for one in sources for line in one.requires))
+    asked = (*(one.requirement for one in own), *(line for source in sources for line in source.requires))
     return (*requirements(cell), *asked) if own or sources else ()
 
 

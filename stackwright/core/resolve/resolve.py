@@ -196,8 +196,8 @@ def _tools(cell: Cell, lock: Lock) -> tuple[Tool, ...]:
 def _added(additions: Iterable[Addition], lock: Lock) -> tuple[Added, ...]:
     """Return what the row adds by name; two requirements of one distribution are one."""
     modules: dict[str, tuple[str, ...]] = {}
-    for one in additions:
-        modules[name(one)] = (*modules.get(name(one), ()), *one.modules)
+    for addition in additions:
+        modules[name(addition)] = (*modules.get(name(addition), ()), *addition.modules)
     return tuple(
         Added(name=which, version=version, modules=found)
         for which, found in sorted(modules.items())

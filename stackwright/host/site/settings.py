@@ -312,10 +312,10 @@ def used_disk(folder: Path) -> int:
     return total
 
 
-def same_disk(one: Path, other: Path) -> bool:
+def same_disk(path: Path, other: Path) -> bool:
     """Return whether two folders take their bytes from the same file system; False where one is gone."""
     try:
-        return one.stat().st_dev == other.stat().st_dev
+        return path.stat().st_dev == other.stat().st_dev
     except FileNotFoundError:
         return False
 

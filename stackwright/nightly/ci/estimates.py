@@ -54,8 +54,8 @@ class _Seconds:
                 if (match := STEP.match(step.name)) and not step.cached:
                     self._steps.setdefault((match["stage"], int(match["number"])), []).append(step.seconds)
 
-    def step(self, one: Instruction) -> float | None:
-        told = self._steps.get((one.stage, one.number))
+    def step(self, instruction: Instruction) -> float | None:
+        told = self._steps.get((instruction.stage, instruction.number))
         return median(told) if told else None
 
     @property

@@ -68,9 +68,9 @@ def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None =
     return Documents(ledger=ledger, files=files.document(tree, keys))
 
 
-def _is_there(one: FileFacts, tree: Tree) -> bool:
-    entry = tree.entries.get(one.path)
-    return entry is not None and entry.sha256 == one.sha256
+def _is_there(file_facts: FileFacts, tree: Tree) -> bool:
+    entry = tree.entries.get(file_facts.path)
+    return entry is not None and entry.sha256 == file_facts.sha256
 
 
 def _not_public(seen: Iterable[FileFacts], tree: Tree) -> Collection[FileFacts]:

@@ -62,12 +62,12 @@ class Pulls:
 
 def rows(records: Sequence[Record]) -> Comparison | None:
     """The newest run of each row, as many as can be chosen from."""
-    return _comparison(records, [one.row for one in records], MOST_ROWS)
+    return _comparison(records, [record.row for record in records], MOST_ROWS)
 
 
 def nights(records: Sequence[Record]) -> Comparison | None:
     """Runs of one row, the newest first. What is the same in all of them is left out."""
-    names = [one.started[:16].replace("T", " ") + f", {state(one).value}" for one in records]
+    names = [record.started[:16].replace("T", " ") + f", {state(record).value}" for record in records]
     found = _comparison(records, names, MOST_RUNS)
     if found is None:
         return None
@@ -103,24 +103,24 @@ def _field(label: str, told: Sequence[Mapping[str, str]]) -> Field:
     return Field(label=label, values=values, same=same)
 
 
-def _fields(one: Record) -> dict[str, str]:
+def _fields(record: Record) -> dict[str, str]:
     """Versions as they were found inside the image, and where that was not looked at, as declared."""
-    known = {**dict(one.declared), **dict(one.found)}
+    known = {**dict(record.declared), **dict(record.found)}
     return {
-        "State": state(one).value,
-        **{f"Tiers passed, {world}": _tiers(one, world) for world in IMAGE_WORLDS},
+        "State": state(record).value,
+        **{f"Tiers passed, {world}": _tiers(record, world) for world in IMAGE_WORLDS},
         **{LABELS.get(name, name): value for name, value in known.items() if name not in ELSEWHERE},
-        "Image size": size(one.image.bytes) if one.image else NONE,
-        "SIF size": size(one.sif.bytes) if one.sif else NONE,
-        "Run time": duration(sum(timing.seconds for timing in one.timings)) if one.timings else NONE,
-        "Base": one.image.base if one.image else NONE,
-        "Lock": one.lock[:12],
-        "Key": one.key[:12],
+        "Image size": size(record.image.bytes) if record.image else NONE,
+        "SIF size": size(record.sif.bytes) if record.sif else NONE,
+        "Run time": duration(sum(timing.seconds for timing in record.timings)) if record.timings else NONE,
+        "Base": record.image.base if record.image else NONE,
+        "Lock": record.lock[:12],
+        "Key": record.key[:12],
     }
 
 
-def _tiers(one: Record, world: str) -> str:
-    cells = tier_cells(one, world)
+def _tiers(record: Record, world: str) -> str:
+    cells = tier_cells(record, world)
     bad = [cell.tier.value for cell in cells if cell.outcome is Outcome.FAILED]
     count = sum(cell.outcome is Outcome.PASSED for cell in cells)
     return f"{count} of {len(Tier)}" + (f", failed: {', '.join(bad)}" if bad else "")
@@ -153,12 +153,12 @@ def _why(before: Iterable[Record]) -> str:
 
 def _before(runs: Iterable[Record]) -> list[Record]:
     """The last run whose layers are known, as a list of one or none."""
-    return [one for one in runs if _layers([one])][:1]
+    return [run for run in runs if _layers([run])][:1]
 
 
-def lacked(one: Record, had: Sequence[Record]) -> str:
+def lacked(record: Record, had: Sequence[Record]) -> str:
     """Return the layers of the image that are in none of those that a node has; "" if that is not known."""
-    own, there = _layers([one]), _layers(had)
+    own, there = _layers([record]), _layers(had)
     if not own or not there:
         return ""
     return _sum({digest: count for digest, count in own.items() if digest not in there})
@@ -168,9 +168,9 @@ def _layers(records: Iterable[Record]) -> dict[str, int]:
     """Bytes by digest; nothing of an image of which a layer has none."""
     return {
         layer.digest: layer.bytes
-        for one in records
-        if all(layer.digest for layer in one.layers)
-        for layer in one.layers
+        for record in records
+        if all(layer.digest for layer in record.layers)
+        for layer in record.layers
     }
 
 

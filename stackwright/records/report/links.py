@@ -44,8 +44,8 @@ def _candidates(record: Record, out: Path) -> Iterator[tuple[str, Path]]:
     yield "Record", document
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(path: Path, other: Path) -> bool:
     try:
-        return one.read_bytes() == other.read_bytes()
+        return path.read_bytes() == other.read_bytes()
     except OSError:
         return False

@@ -165,7 +165,7 @@ def page(
     pairs.sort(key=lambda pair: URGENCY.index(state(pair[0])))
     rows = tuple(_row(record, before, runs[record.row], around) for record, before in pairs)
     counts = {kind: sum(row.state is kind for row in rows) for kind in State}
-    views = tuple(_definition(one, records) for one in definitions)
+    views = tuple(_definition(definition, records) for definition in definitions)
     shared = sentence(sharing(row.record for row in rows)).splitlines()
     text = _template().render(
         headline=_headline(rows, counts, views), counts=counts, rows=rows, rejections=tuple(rejections),
@@ -225,7 +225,7 @@ def _row(record: Record, before: tuple[Record, ...], runs: Sequence[Point], arou
         layers=tuple((layer.what, layer.created_by, size(layer.bytes)) for layer in record.layers),
         commands=commands(record),
         recipes=launches(record),
-        earlier=tuple(_earlier(one) for one in reversed(runs[-EARLIER_SHOWN:])) if len(runs) > 1 else (),
+        earlier=tuple(_earlier(run) for run in reversed(runs[-EARLIER_SHOWN:])) if len(runs) > 1 else (),
         links=around.links(record),
         trend=trend.trend(runs),
         nights=comparing.nights((record, *before)),
@@ -353,11 +353,11 @@ def _bars(items: Sequence[tuple[str, float, str, str]], total: float) -> tuple[B
     )  # fmt: skip
 
 
-def _earlier(one: Point) -> tuple[str, ...]:
-    sizes = (size(count) if count else "" for count in (one.image, one.sif))
-    time = duration(one.seconds) if one.seconds else ""
-    tiers = f"{one.passed} of {len(Tier)}"
-    return _moment(one.started), one.state.value, tiers, *sizes, time, one.key[:12]
+def _earlier(point: Point) -> tuple[str, ...]:
+    sizes = (size(count) if count else "" for count in (point.image, point.sif))
+    time = duration(point.seconds) if point.seconds else ""
+    tiers = f"{point.passed} of {len(Tier)}"
+    return _moment(point.started), point.state.value, tiers, *sizes, time, point.key[:12]
 
 
 def _moment(stamp: str) -> str:

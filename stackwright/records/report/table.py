@@ -47,7 +47,7 @@ def table(
     ``definitions`` are records of definition files, at most one of a row: each has a line of its own, whether
     or not there is an image.
     """
-    chosen, left = newest(records), {one.row: one for one in definitions}
+    chosen, left = newest(records), {definition.row: definition for definition in definitions}
     result = Table(
         box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, definitions, plain),
         caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
@@ -104,10 +104,10 @@ def _mark(outcome: Outcome, plain: bool) -> Text:
 MADE_IN = {World.DOCKER: Phase.BUILD, World.SIF: Phase.SIF, World.DEFINITION: Phase.DEFINITION}
 
 
-def _definition_line(one: Record, plain: bool) -> tuple[str | Text, ...]:
+def _definition_line(record: Record, plain: bool) -> tuple[str | Text, ...]:
     world = World.DEFINITION
-    marks = (_mark(cell.outcome, plain) for cell in of_definitions.cells(one))
-    return (world, *marks, _size(one, world), _time(one, world))
+    marks = (_mark(cell.outcome, plain) for cell in of_definitions.cells(record))
+    return (world, *marks, _size(record, world), _time(record, world))
 
 
 def _size(record: Record, world: World) -> str:
@@ -126,7 +126,9 @@ def _caption(
     legend = "" if plain else "  ".join(f"{mark} {outcome.value}" for outcome, mark in MARKS.items())
     lines = [line for record in records for line in _notes(record)]
     lines += [
-        f"{clean(one.row)}: {note}" for one in definitions for note in of_definitions.notes(one, records)
+        f"{clean(definition.row)}: {note}"
+        for definition in definitions
+        for note in of_definitions.notes(definition, records)
     ]
     lines += [_rejected(rejection) for rejection in rejections]
     return Text(called("\n".join([legend, *lines] if legend else lines)))

@@ -116,8 +116,8 @@ def runs(records: Iterable[Record], known: Iterable[Point]) -> dict[str, tuple[P
     """Return the runs of each row from old to new; what a record says counts, else what is ``known``."""
     points = {(one.row, one.key, one.started): one for one in (*known, *map(of_record, records))}
     rows: dict[str, list[Point]] = {}
-    for one in sorted(points.values(), key=lambda one: one.started):
-        rows.setdefault(one.row, []).append(one)
+    for point in sorted(points.values(), key=lambda one: one.started):
+        rows.setdefault(point.row, []).append(point)
     return {row: tuple(found) for row, found in rows.items()}
 
 
@@ -164,7 +164,7 @@ def _chart(
 
 
 def _line(tier: Tier, points: Sequence[Point]) -> TierLine:
-    outcomes = [dict(one.tiers).get(tier, Outcome.NOT_RUN) for one in points]
+    outcomes = [dict(point.tiers).get(tier, Outcome.NOT_RUN) for point in points]
     marks = (
         Mark(x=place * PITCH, outcome=outcome.value, text=f"{_day(one)}: {tier.value} {outcome.value}")
         for place, (one, outcome) in enumerate(zip(points, outcomes, strict=True))
@@ -174,7 +174,7 @@ def _line(tier: Tier, points: Sequence[Point]) -> TierLine:
 
 def _in_words(points: Sequence[Point]) -> str:
     def passed(tier: Tier) -> int:
-        return sum((tier, Outcome.PASSED) in one.tiers for one in points)
+        return sum((tier, Outcome.PASSED) in point.tiers for point in points)
 
     told = ", ".join(f"{tier.value} in {passed(tier)}" for tier in Tier)
     return (
@@ -182,5 +182,5 @@ def _in_words(points: Sequence[Point]) -> str:
     )
 
 
-def _day(one: Point) -> str:
-    return one.started[:16].replace("T", " ")
+def _day(point: Point) -> str:
+    return point.started[:16].replace("T", " ")

@@ -65,8 +65,8 @@ class Browser:
         found = self.run(RULES % list(TAGS))
         assert found["testEngine"]["name"] == "axe-core" and found["inapplicable"] is not None
         return [
-            f"{one['id']}: {one['help']}: {[node['html'][:160] for node in one['nodes'][:4]]}"
-            for one in found["violations"]
+            f"{violation['id']}: {violation['help']}: {[one['html'][:160] for one in violation['nodes'][:4]]}"
+            for violation in found["violations"]
         ]
 
     def open_all(self) -> None:

@@ -69,13 +69,15 @@ class Nodes:
 
     def executed(self) -> list[str]:
         """The RUN steps that BuildKit of either node executed to their end, as its own cache tells."""
-        told = [self.runner(one.docker.command("buildx", "du", "--verbose")).stdout for one in self.engines]
+        told = [
+            self.runner(engine.docker.command("buildx", "du", "--verbose")).stdout for engine in self.engines
+        ]
         return [line for text in told for line in re.findall(r"Description:\s*(mount / from exec .*)", text)]
 
     def forget(self) -> None:
         """What a test before left in the build caches; in the registry, each has steps of its own."""
-        for one in self.engines:
-            self.runner(one.docker.command("buildx", "prune", "--all", "--force"))
+        for engine in self.engines:
+            self.runner(engine.docker.command("buildx", "prune", "--all", "--force"))
 
 
 @contextlib.contextmanager

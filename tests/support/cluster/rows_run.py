@@ -42,7 +42,7 @@ def distinct(project: Path, *wanted: str) -> int:
     found = Project(root=project, matrix=project / "matrix.yaml", out=project / "out")
     rows = plan(found, cells(found, wanted)).rows
     first = {"base": 2}  # FROM an image is the first
-    every = (one for row in rows for one in instructions(row.recipe))
+    every = (instruction for row in rows for instruction in instructions(row.recipe))
     return len({one.identity for one in every if one.number == first.get(one.stage, 1)})
 
 

@@ -83,7 +83,7 @@ class JobRun:
 
     @property
     def log(self) -> str:
-        return "\n".join(f"$ {one.text}\n{one.output}" for one in self.commands)
+        return "\n".join(f"$ {command.text}\n{command.output}" for command in self.commands)
 
 
 class Run:

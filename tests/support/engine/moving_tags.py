@@ -51,7 +51,7 @@ class Watcher:
                 if error.code != 500:
                     raise
                 continue
-            self.seen.add(tuple(one["digest"] for one in index["manifests"]))
+            self.seen.add(tuple(manifest["digest"] for manifest in index["manifests"]))
             self.looks += 1
 
     def __enter__(self) -> Watcher:

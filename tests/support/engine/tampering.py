@@ -95,12 +95,19 @@ class Tampered:
         return {"digest": digest, "size": len(content)}
 
     def _referrers(self) -> list[str]:
-        digests = [one["digest"] for one in json.loads((self.folder / "index.json").read_text())["manifests"]]
+        digests = [
+            manifest["digest"]
+            for manifest in json.loads((self.folder / "index.json").read_text())["manifests"]
+        ]
         return [digest for digest in digests if "subject" in self._json(digest)]
 
     def _referrer(self, kind: Kind) -> str:
         wanted = {PREDICATE_TYPE: str(kind)}.items()
-        return next(one for one in self._referrers() if wanted <= self._json(one)["annotations"].items())
+        return next(
+            referrer
+            for referrer in self._referrers()
+            if wanted <= self._json(referrer)["annotations"].items()
+        )
 
     def _replace(self, old: str, document: Document) -> None:
         """The new manifest takes the place of the old one in the index, or the end of it."""

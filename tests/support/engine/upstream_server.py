@@ -40,7 +40,7 @@ def wheel(name: str, version: str, requires: tuple[str, ...]) -> tuple[str, byte
     """A file's name and its content: metadata, and no module."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
-    needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    needs = "".join(f"Requires-Dist: {require}\n" for require in requires)
     texts = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",

@@ -17,12 +17,12 @@ ALONE = lockfile.pins(LOCK)
 
 
 def compiling(*requirements: str, **env: str) -> Cell:
-    given = [(one, (), tuple(env.items()), ()) for one in requirements]
+    given = [(requirement, (), tuple(env.items()), ()) for requirement in requirements]
     return cell(compile=additions.together(given))
 
 
 def pin(name: str, version: str, *askers: str) -> str:
-    remark = "".join(f"    #   {one}\n" for one in askers)
+    remark = "".join(f"    #   {asker}\n" for asker in askers)
     return f"{name}=={version} \\\n    --hash=sha256:{'12' * 32}\n    # via\n{remark}"
 
 

@@ -242,7 +242,7 @@ def _yaml(text: str) -> Iterator[str]:
         }  # YAML's own truth
         jsonschema.validate(workflow, _of("check_jsonschema", "builtin_schemas/vendor/github-workflows.json"))
     elif keys == {"repos"}:
-        yield from (f"pre-commit needs {HOOK_KEYS}" for one in document["repos"] if set(one) != HOOK_KEYS)
+        yield from (f"pre-commit needs {HOOK_KEYS}" for repo in document["repos"] if set(repo) != HOOK_KEYS)
     elif keys <= set(json.loads((ROOT / "docs" / "site.schema.json").read_text())["properties"]):
         jsonschema.validate(document, json.loads((ROOT / "docs" / "site.schema.json").read_text()))
     else:

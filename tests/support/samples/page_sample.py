@@ -34,7 +34,7 @@ def _night(back: int, count: int) -> Record:
     grown = 0 if back > count // 2 else 240_000_000
     image = replace(image_of(record), bytes=image_of(record).bytes - 240_000_000 + grown)
     timings = tuple(
-        Timing(phase=one.phase, seconds=one.seconds * (1 + back % 5 / 9)) for one in record.timings
+        Timing(phase=timing.phase, seconds=timing.seconds * (1 + back % 5 / 9)) for timing in record.timings
     )
     found = tuple((name, "2.2.2" if name == "numpy" and back > 2 else value) for name, value in record.found)
     layers = tuple(replace(layer, digest=_digest(number, back)) for number, layer in enumerate(record.layers))

@@ -55,7 +55,7 @@ def compiler(stack: Stack, facts: Facts) -> Finding:
     if not stack.lock.packages:
         raise NotAsked("the lock of the row is not known, which names the wheel")
     found = _built(facts, "compiler")
-    wheel = next((one.version for one in stack.lock.packages if NVCC.fullmatch(one.name)), "")
+    wheel = next((package.version for package in stack.lock.packages if NVCC.fullmatch(package.name)), "")
     problems = [f"JAX starts no ptxas: {found['error']}"] if found["error"] else []
     if not problems and numbers(str(found["release"])) != numbers(wheel)[:2]:
         problems.append(

@@ -31,7 +31,7 @@ def _of_plugins(value: dict[str, dict[str, dict[str, str]]]) -> tuple[object, ..
     """Two columns of all, and four of each plugin."""
     plugins = (value["plugins"].get(major, {}) for major in MAJORS)
     names = ("cuda", "cudnn", "nccl", "code")
-    return (value["python"], value["glibc"], *(one.get(name, "") for one in plugins for name in names))
+    return (value["python"], value["glibc"], *(plugin.get(name, "") for plugin in plugins for name in names))
 
 
 ADVICE = (

@@ -151,7 +151,9 @@ def _plugin(cell: Cell, lock: Lock) -> Clash | None:
     if version is None or major is None:
         return None
     wanted = {f"jax-cuda{major}-plugin": version, f"jax-cuda{major}-pjrt": version}
-    found = {one.name: one.version for one in lock.packages if one.name.startswith("jax-cuda")}
+    found = {
+        package.name: package.version for package in lock.packages if package.name.startswith("jax-cuda")
+    }
     if found == wanted:
         return None
     differing = found.items() ^ wanted.items()

@@ -299,6 +299,11 @@ def judge(images: Iterable[Image], cluster: ClusterFacts) -> tuple[Judged, ...]:
     return tuple(sorted(judged, key=_order))
 
 
-def _order(one: Judged) -> tuple[object, ...]:
-    counts = tuple(sum(answer.outcome == outcome for answer in one.needed) for outcome in Outcome)
-    return (not one.fits, *counts[:-1], tuple(-part for part in as_numbers(one.image.cuda)), one.image.row)
+def _order(judged: Judged) -> tuple[object, ...]:
+    counts = tuple(sum(answer.outcome == outcome for answer in judged.needed) for outcome in Outcome)
+    return (
+        not judged.fits,
+        *counts[:-1],
+        tuple(-part for part in as_numbers(judged.image.cuda)),
+        judged.image.row,
+    )

@@ -87,7 +87,7 @@ def verify(layout: Layout, image: str, asked: Asked, *, depth: int = 0) -> Chain
     manifest = layout.manifest(image)
     config, _ = contents(layout, manifest)
     attested = statements_of(layout, manifest, asked.key, asked.cosign)
-    found = [one for one in attested.statements if one.kind is Kind.LAYER]
+    found = [statement for statement in attested.statements if statement.kind is Kind.LAYER]
     if not found:
         row = images.verify(
             layout, image, asked.key, asked.cosign, at=asked.at, require=asked.require, row=asked.row

@@ -52,16 +52,20 @@ def statuses(record: Record) -> dict[str, Status]:
 
 
 def _statement(
-    one: Vulnerability, record: Record, image: str, patches: Mapping[str, bytes]
+    vulnerability: Vulnerability, record: Record, image: str, patches: Mapping[str, bytes]
 ) -> dict[str, Any]:
-    status = statuses(record)[one.id]
+    status = statuses(record)[vulnerability.id]
     if status is Status.NOT_AFFECTED:
         notes, more = f"There is no {PATCHED.title} in this image.", {"justification": ABSENT}
     else:
-        notes = _notes(one, record, patches)
+        notes = _notes(vulnerability, record, patches)
         more = {"action_statement": ACTION} if status is Status.AFFECTED else {}
     return {
-        "vulnerability": {"@id": one.source, "name": one.id, "description": one.description},
+        "vulnerability": {
+            "@id": vulnerability.source,
+            "name": vulnerability.id,
+            "description": vulnerability.description,
+        },
         "products": [_product(record, image)],
         "status": str(status),
         "status_notes": notes,
@@ -83,14 +87,14 @@ def _purl(purl: PackageURL) -> dict[str, Any]:
     return {"@id": str(purl), "identifiers": {"purl": str(purl)}}
 
 
-def _notes(one: Vulnerability, record: Record, patches: Mapping[str, bytes]) -> str:
+def _notes(vulnerability: Vulnerability, record: Record, patches: Mapping[str, bytes]) -> str:
     """Return what the status was read from. AttestError where an applied patch has no text to be named by."""
-    applied = [name for name in _applied(record) if name in one.patches]
+    applied = [name for name in _applied(record) if name in vulnerability.patches]
     if missing := [name for name in applied if name not in patches]:
         raise AttestError(f"no text of the patch {missing[0]}", place=record.row)
     named = [f"{name} sha256:{hashlib.sha256(patches[name]).hexdigest()}" for name in applied]
     outcomes = {check.id: check.outcome for check in judged(record).checks}
-    checks = [f"{name} {outcomes.get(name, 'not run')}" for name in one.checks]
+    checks = [f"{name} {outcomes.get(name, 'not run')}" for name in vulnerability.checks]
     return (
         f"Patches of {PATCHED.title} in this image: {', '.join(named) or 'none'}. "
         f"Attacks on its servers inside this image: {', '.join(checks)}."

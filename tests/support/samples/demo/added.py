@@ -106,7 +106,7 @@ def report(folder: Path) -> dict[str, Any]:
         "of_horovod": probes.words(rows.stack(), 2, {}),
         "checks": outcomes(row, seen),
         "broken": outcomes(row, broken),
-        "sbom": [one["bom-ref"] for one in bill["components"]],
+        "sbom": [component["bom-ref"] for component in bill["components"]],
         "disagreement": sbom.disagreement(bill, record),
         "refusal": refusal and [refusal.rule, refusal.nearest],
         "docs": [judge.document(), document.markdown(), json.dumps(schema.json_schema())],
