@@ -251,6 +251,18 @@ def test_a_wheel_that_would_need_too_many_parts_is_refused(
         web.archive(wheel.url, wheel.size)
 
 
+def test_a_package_of_another_release_answers_no_question(
+    a_mirror: UpstreamServer, runner: Runner, tmp_path: Path
+) -> None:
+    known = distributions.known("debian-13")
+    stanza = "12.3.107-1\nFilename: pool/toolkit.deb\nSHA256: 00"
+    a_mirror.suite(known.suite, {"nvidia-cuda-toolkit": stanza}, "Thu, 01 Jan 2026 00:00:00 UTC")
+    there = readers.sources(settings.site(runner), runner, tmp_path)
+    assert nvcc.packaged(there, known, "nvidia-cuda-toolkit", "12.3").version == "12.3.107-1"
+    with pytest.raises(SiteError, match=r"of debian-13 is 12\.3\.107-1, not CUDA 12\.4"):
+        nvcc.packaged(there, known, "nvidia-cuda-toolkit", "12.4")
+
+
 # -- the host's own index and mirror ------------------------------------------------------------------
 
 

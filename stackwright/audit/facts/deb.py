@@ -38,12 +38,15 @@ def mirror(sources: Sources, known: Distribution) -> str:
     return address.rstrip("/")
 
 
-def package(sources: Sources, known: Distribution, name: str) -> Package:
-    """Return the newest one of a name, from the hashed indexes of the release's suites."""
+def package(sources: Sources, known: Distribution, name: str, *, more: tuple[str, ...] = ()) -> Package:
+    """Return the newest one of a name, from the hashed indexes of the release's suites.
+
+    ``more``: components besides those that rows install from.
+    """
     address = mirror(sources, known)
     found = None
     for suite_name in known.suites:
-        for component in suite.COMPONENTS[known.family]:
+        for component in (*suite.COMPONENTS[known.family], *more):
             stanza = stanzas(address, suite_name, component).get(name)
             found = stanza or found
     if found is None:

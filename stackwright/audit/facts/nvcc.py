@@ -34,6 +34,9 @@ PTXAS = re.compile(r"(\./)?usr/(lib/nvidia-cuda-toolkit/)?bin/ptxas")
 HOST_CONFIG = re.compile(r"(\./)?usr/include/crt/host_config\.h")
 
 NEWEST_GCC = re.compile(r"^#if __GNUC__ > (\d{1,3})\s*$", re.MULTILINE)
+MULTIVERSE = {"ubuntu-18.04": "9.1", "ubuntu-20.04": "10.1"}
+"""Releases of CUDA that no wheel has, in a component that no row installs from. Ubuntu 22.04 has 11.5, in
+packages that are compressed with zstd, which Python reads from 3.14 on."""
 LISTED = re.compile(r"'sm_(\d{2,4})'")
 
 
@@ -56,9 +59,10 @@ def read(sources: Sources) -> Iterator[Answer]:
     for project in PROJECTS:
         yield from _of_project(sources, project)
     for known in distributions.DISTRIBUTIONS:
-        if known.provider is ProviderName.DEBIAN and known.cuda:
-            yield ask("cuda-arch", known.cuda, partial(_packaged_architectures, sources, known))
-            yield ask("cuda-gcc", known.cuda, partial(_packaged_gcc, sources, known))
+        release = known.cuda if known.provider is ProviderName.DEBIAN else MULTIVERSE.get(known.id)
+        if release:
+            yield ask("cuda-arch", release, partial(_packaged_architectures, sources, known, release))
+            yield ask("cuda-gcc", release, partial(_packaged_gcc, sources, known, release))
     yield ask("nvcc-wheels", "releases", partial(_whole, sources))
 
 
@@ -136,8 +140,16 @@ def listed(runner: Runner, program: Path) -> tuple[str, ...]:
     return found
 
 
-def _packaged_architectures(sources: Sources, known: Distribution) -> tuple[Any, str]:
-    package = deb.package(sources, known, "nvidia-cuda-toolkit")
+def packaged(sources: Sources, known: Distribution, name: str, release: str) -> deb.Package:
+    """Return a distribution's package of this release of CUDA; SiteError where it has another one."""
+    package = deb.package(sources, known, name, more=("multiverse",) if known.id in MULTIVERSE else ())
+    if not package.version.startswith(f"{release}."):
+        raise SiteError(f"{name} of {known.id} is {package.version}, not CUDA {release}")
+    return package
+
+
+def _packaged_architectures(sources: Sources, known: Distribution, release: str) -> tuple[Any, str]:
+    package = packaged(sources, known, "nvidia-cuda-toolkit", release)
 
     def examined() -> tuple[str, ...]:
         with tempfile.TemporaryDirectory(prefix="stackwright-") as folder:
@@ -151,8 +163,8 @@ def _packaged_architectures(sources: Sources, known: Distribution) -> tuple[Any,
     return value, f"{known.id}, nvidia-cuda-toolkit {package.version}: ptxas --help"
 
 
-def _packaged_gcc(sources: Sources, known: Distribution) -> tuple[Any, str]:
-    package = deb.package(sources, known, "nvidia-cuda-dev")
+def _packaged_gcc(sources: Sources, known: Distribution, release: str) -> tuple[Any, str]:
+    package = packaged(sources, known, "nvidia-cuda-dev", release)
 
     def examined() -> int | None:
         with web.opened(package.url, {}) as answer:  # a large package; the header comes early in it
