@@ -334,6 +334,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def _run(arguments: list[str] | None) -> int:
     """Return the exit code. OSError: the output cannot be written."""
+    program.started_with({})  # of the command before, where a process runs several
     try:
         if VARIABLE in os.environ and arguments is None:
             from click.shell_completion import shell_complete

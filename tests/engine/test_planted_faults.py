@@ -125,7 +125,9 @@ WITNESSED = {
 """What the tests of images, which look by other means, find of the faults. Of others they find nothing."""
 
 
-@pytest.mark.parametrize("name", ["good", "host-key", "root"])
+@pytest.mark.parametrize(
+    "name", ["good", *(pytest.param(name, marks=pytest.mark.long) for name in ("host-key", "root"))]
+)
 def test_the_second_witness_sees_it_too(name: str, planted: Planted, tmp_path: Path) -> None:
     faults = () if name == "good" else planted.image_of(name).faults
     image = faults[0].name if faults else name

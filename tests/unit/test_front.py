@@ -218,3 +218,12 @@ def test_60_columns_keep_the_names_in_a_plan(
     assert code == 0
     assert any(line.split()[:1] == [ROW] for line in out.splitlines())
     assert max(map(len, out.splitlines())) <= COLUMNS
+
+
+def test_a_line_to_paste_has_the_options_of_its_own_command_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["--out", str(tmp_path), "history"], ["plann"]):
+        with pytest.raises(SystemExit):
+            main.main(words)
+    assert capsys.readouterr().err.endswith("next: ./build.py --help\n")

@@ -28,7 +28,14 @@ from ledger_tree import (
 )
 
 from stackwright.core.credentials import redact, redacted
-from stackwright.core.ledger.declared import DANGLING, EXPECTED, MODES, OF_A_SIF
+from stackwright.core.ledger.declared import (
+    DANGLING,
+    EXPECTED,
+    MODES,
+    MODES_OF_A_DEFINITION,
+    OF_A_DEFINITION,
+    OF_A_SIF,
+)
 from stackwright.core.ledger.entry import Entry, Kind, Layer, final
 from stackwright.core.model.row import World
 
@@ -215,6 +222,51 @@ def test_what_apptainer_adds_is_of_a_sif_and_of_nothing_else() -> None:
     assert judged(added, row=replace(ROW, world=World.SIF)).problems == ()
 
 
+TRAIN = "/scif/apps/torch/train.py"
+OF_A_DEFINITION_FILE: dict[str, Entry | None] = at(
+    *(file(f"/dev/{name}", b"", mode=0o666) for name in ("null", "tty", "zero")),
+    *(
+        folder(path)
+        for path in ("/scif", "/scif/apps", "/scif/apps/torch", "/scif/apps/torch/scif", "/scif/data")
+    ),
+    file("/scif/apps/torch/scif/runscript", b"python train.py"),
+    file(TRAIN, b"import torch"),
+    replace(file("/etc/shadow", contents()["/etc/shadow"], mode=0o640), gid=0),
+)
+DEFINITION = replace(
+    ROW, world=World.DEFINITION, files={**ROW.files, TRAIN: file(TRAIN, b"import torch").sha256}
+)
+
+
+def test_what_a_definition_file_makes_is_of_its_sif_and_of_nothing_else() -> None:
+    texts = {f"/dev/{name}": b"" for name in ("null", "tty", "zero")}
+    assert judged(OF_A_DEFINITION_FILE, texts, row=DEFINITION).problems == ()
+    wrong = judged(OF_A_DEFINITION_FILE, texts, row=replace(ROW, world=World.SIF)).problems
+    assert {("undeclared", TRAIN), ("undeclared", "/dev/null"), ("modes", "/etc/shadow")} <= {
+        (problem.kind, problem.path) for problem in wrong
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry"),
+    [
+        ("declared", file(TRAIN, b"import other")),
+        ("undeclared", file("/scif/apps/torch/more.py", b"")),
+        ("undeclared", file("/scif/apps/torch/lib/libnccl.so.2", b"")),
+        ("undeclared", file("/dev/other", b"", mode=0o666)),
+        ("declared", file("/dev/null", b"kept", mode=0o666)),
+        ("links", link("/usr/bin/gcc", "/dev/null")),
+        ("modes", file("/usr/bin/gcc-13", b"gcc", mode=0o2755)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.path,
+)
+def test_and_what_it_does_not_make_is_named(kind: str, entry: Entry) -> None:
+    texts = {f"/dev/{name}": b"" for name in ("null", "tty", "zero")}
+    texts |= {"/dev/null": b"kept"} if entry.size and entry.path == "/dev/null" else {}
+    found = judged({**OF_A_DEFINITION_FILE, entry.path: entry}, texts, row=DEFINITION).problems
+    assert [(problem.kind, problem.path) for problem in found] == [(kind, entry.path)]
+
+
 def test_two_images_differ_by_the_package_that_differs() -> None:
     mine, others = judged().parts, judged(other("/usr/bin/gcc-13")).parts
     assert [who for who in mine if mine[who] != others[who]] == ["package gcc-13"]
@@ -248,8 +300,8 @@ def test_layers_over_each_other() -> None:
 
 
 def test_every_exception_has_a_reason() -> None:
-    assert all(one.why for one in (*EXPECTED, *OF_A_SIF))
-    assert all(one.why for one in MODES)
+    assert all(one.why for one in (*EXPECTED, *OF_A_SIF, *OF_A_DEFINITION))
+    assert all(one.why for one in (*MODES, *MODES_OF_A_DEFINITION))
     assert all(why for _, why in DANGLING)
 
 

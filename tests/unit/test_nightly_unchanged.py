@@ -60,6 +60,7 @@ def thousand(tmp_path_factory: pytest.TempPathFactory) -> Morning:
     return work(project)
 
 
+@pytest.mark.long
 def test_over_a_thousand_locked_rows_nothing_is_started(thousand: Morning) -> None:
     assert (len(thousand.rows), {row.state for row in thousand.rows}) == (ROWS, {State.UNCHANGED})
     assert "1000 rows: 1000 unchanged; upstream was not asked" in text(thousand)
@@ -136,6 +137,7 @@ def test_where_nothing_can_be_written_that_is_said_and_is_no_defect(
     assert "next: check the disk" in err
 
 
+@pytest.mark.long
 def test_a_summary_is_no_larger_than_a_service_shows(thousand: Morning, tmp_path: Path) -> None:
     """Of 1,000 rows that all failed, in a file that has something already. What is cut off is said."""
     summary = tmp_path / "summary.md"

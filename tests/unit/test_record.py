@@ -289,6 +289,7 @@ def _write_for_ever(folder: Path, writer: int) -> None:
         records.write(sample(steps=steps, started=second, reason=str(writer)), folder)
 
 
+@pytest.mark.long
 def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
     fork, dice = multiprocessing.get_context("fork"), random.Random(20)
     for turn in range(20):

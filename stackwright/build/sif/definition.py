@@ -20,7 +20,7 @@ from stackwright.core.checks.compare import Difference, differences
 from stackwright.core.errors import VerdictError
 from stackwright.core.model.record import Record, SifFile
 from stackwright.core.model.row import Recipe, World
-from stackwright.core.render.definition import render_definition, sif_labels
+from stackwright.core.render.definition import application_files, render_definition, sif_labels
 from stackwright.host.project import sources
 from stackwright.host.shipped import called
 from stackwright.probe.digest import checks_digest
@@ -92,9 +92,10 @@ def _file(job: Job, path: Path, made: Made) -> SifFile:
 
 
 def outside(job: Job, sif: Path) -> Documents:
-    """Its files are read for keys and what a build leaves; what Apptainer's builder adds is on no list."""
-    read = of_sif(sif, job.site, row_of(job.row, World.SIF), docker=job.engine, runner=job.runner, image=None)
-    return replace(read, ledger={"not_read": "the ledger has no list of what a definition file makes"})
+    """Return what is in it. It is made of no image, which its files could be compared with."""
+    row = row_of(job.row, World.DEFINITION)
+    row = replace(row, files={**row.files, **application_files(job.row.stack, recipe(job))})
+    return of_sif(sif, job.site, row, docker=job.engine, runner=job.runner, image=None)
 
 
 def is_proven(job: Job, current: Record) -> bool:

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 from stackwright.core.ledger import accounts, debian, wheels
 from stackwright.core.ledger.books import Books, Row, open_books, owner
+from stackwright.core.ledger.declared import REMOVED, REMOVED_BY_A_DEFINITION
 from stackwright.core.ledger.entry import Entry, Kind, Tree
 from stackwright.core.ledger.judges import JUDGES, Problem, problem
 from stackwright.core.ledger.modes import odd_mode, runs_as_another
-
-REMOVED = ("/var/log/*",)
-"""What our steps take away of packages: logs of the build."""
+from stackwright.core.model.row import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,8 @@ def _missing(books: Books) -> Iterator[Problem]:
         yield Problem(
             kind="declared", path=path, what="is missing, which a step puts there", owner="declared"
         )
-    there, left_out = books.tree.entries, (*REMOVED, *books.distribution.left_out)
+    removed = (*REMOVED, *REMOVED_BY_A_DEFINITION) if books.row.world is World.DEFINITION else REMOVED
+    there, left_out = books.tree.entries, (*removed, *books.distribution.left_out)
     for path, owned in books.distribution.owned.items():
         if path not in there and not debian.is_left_out(path, left_out):
             who = min(owned.packages)

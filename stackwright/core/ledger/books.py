@@ -9,10 +9,16 @@ from dataclasses import dataclass, field, replace
 
 from stackwright.core.ledger import debian, wheels
 from stackwright.core.ledger.debian import Distribution
-from stackwright.core.ledger.declared import EXPECTED, OF_A_SIF, Expected
+from stackwright.core.ledger.declared import EXPECTED, OF_A_DEFINITION, OF_A_SIF, Expected
 from stackwright.core.ledger.entry import Entry, Kind, Tree
 from stackwright.core.ledger.wheels import Listed
 from stackwright.core.model.row import World
+
+BY_WORLD = {
+    World.DOCKER: EXPECTED,
+    World.SIF: (*EXPECTED, *OF_A_SIF),
+    World.DEFINITION: (*EXPECTED, *OF_A_SIF, *OF_A_DEFINITION),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +100,7 @@ def _listed(path: str, books: Books) -> str | None:
 
 
 def expected(entry: Entry, books: Books) -> tuple[Expected, re.Match[str]] | None:
-    for one in (*EXPECTED, *OF_A_SIF) if books.row.world is World.SIF else EXPECTED:
+    for one in BY_WORLD[books.row.world]:
         if one.of and one.of not in books.distribution.packages:
             continue
         if one.kind is entry.kind and (match := one.path.fullmatch(entry.path)):

@@ -201,6 +201,18 @@ OF_A_SIF = (
 )  # fmt: skip
 """What a SIF has besides."""
 
+DEVICES = "/dev/(console|full|null|ptmx|random|tty|urandom|zero)"
+
+OF_A_DEFINITION = (
+    _file(DEVICES, "who builds it as an ordinary user gets a file for each device; Apptainer mounts its own",
+          line=EMPTY),
+    _folder(r"/scif(/(apps|data)(/\w+)?)?|/scif/apps/\w+/(bin|lib|scif(/env)?)|/scif/data/\w+/(input|output)",
+            f"{APPTAINER} of the sections of an application"),
+    _file(r"/scif/apps/\w+/scif/(env/01-base\.sh|labels\.json|runscript(\.help)?)",
+          f"{APPTAINER} of the sections of an application"),
+)  # fmt: skip
+"""What a SIF has besides that was built from its row's definition file; its programs are compared by hash."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
@@ -217,8 +229,6 @@ class Mode:
 def _mode(path: str, owner: str, group: str, why: str, *modes: int) -> Mode:
     return Mode(path=re.compile(path), modes=modes, owner=owner, group=group, why=why)
 
-
-DEVICES = "/dev/(console|full|null|ptmx|random|tty|urandom|zero)"
 
 MODES = (
     _mode("(/usr)?/bin/(chfn|chsh|gpasswd|newgrp|passwd|su|mount|umount)", "root", "root",
@@ -241,6 +251,15 @@ MODES = (
     _mode(DEVICES, "root", "root|tty", "a device for everyone", 0o666),
 )  # fmt: skip
 
+OF_AN_ORDINARY_USER = "an ordinary user who unpacks the base cannot give it to the group shadow"
+MODES_OF_A_DEFINITION = (
+    _mode(
+        "/usr/bin/(chage|expiry)|(/usr)?/sbin/unix_chkpwd", "root", "root|shadow", OF_AN_ORDINARY_USER, 0o2755
+    ),
+    _mode("/etc/g?shadow-?", "root", "root|shadow", OF_AN_ORDINARY_USER, 0o640),
+)
+"""Instead of those above, where the path is one of these."""
+
 PRIVATE = re.compile(
     r"/root(/\.ssh)?|/etc/(\.pwd\.lock|ssl/private|security/opasswd|credstore(\.encrypted)?)|/etc/g?shadow-?"
     r"|/var/(cache|lib|log)/private|/var/cache/(ldconfig|debconf/passwords\.dat|apt/archives/lock)"
@@ -256,3 +275,11 @@ DANGLING = (
     (re.compile("/usr/lib/systemd/.*"), "what systemd is not to start leads to /dev/null"),
 )
 """Links of packages that lead to no file of a package."""
+
+REMOVED = ("/var/log/*",)
+"""What our steps take away of packages: logs of the build."""
+
+REMOVED_BY_A_DEFINITION = (
+    "/var/cache/apt/archives", "/var/cache/apt/archives/partial", "/var/lib/apt/lists/partial"
+)  # fmt: skip
+"""And those of a definition file: folders that apt makes again."""

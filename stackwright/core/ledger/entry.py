@@ -80,7 +80,7 @@ KEPT = re.compile(
     r"|/usr/share/(base-passwd/(passwd|group)\.master|libc-bin/nsswitch\.conf|ca-certificates/.+\.crt)|/usr/local/share/ca-certificates/.+"
     r"|/opt/stack/lib/python3\.\d+/site-packages/[^/]+\.dist-info/RECORD"
     r"|/opt/stack/(pyvenv\.cfg|\.gitignore|bin/[Aa]ctivate[.\w]*)|/usr/lib/python3\.\d+/venv/scripts/[^/]+/[^/]+"
-    r"|/run/[^/]+|/var/lib/python/[^/]+"
+    r"|/(run|dev)/[^/]+|/var/lib/python/[^/]+"
 )
 """Files whose text is kept: lists of what belongs, and what scripts and our own steps write."""
 

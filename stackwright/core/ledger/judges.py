@@ -16,6 +16,9 @@ from stackwright.core.ledger.entry import Entry, Kind, Tree
 DOCUMENTS, LICENSES = "/usr/share/doc/", "/usr/share/common-licenses/"
 """Of base-files, on which every package may rely without naming it (Debian's policy manual, 12.5)."""
 
+DEVICES = "/dev/"
+"""No name of a package is to lead there, but for what systemd is not to start."""
+
 CHECKED_HASH = 3
 """Flags of byte code that Python compares with its source whenever it is loaded (PEP 552)."""
 
@@ -63,7 +66,7 @@ def _package_link(entry: Entry, packages: tuple[str, ...], books: Books) -> Prob
         right = not near.isdisjoint(owned.packages) or _of_licence(entry, target)
     elif (there := books.tree.entries.get(target)) is not None:
         right = target in books.links or expected(there, books) is not None
-        right = right and not (there.kind is Kind.DEVICE and not _dangles(entry))
+        right = right and (not target.startswith(DEVICES) or _dangles(entry))
     else:
         right = _dangles(entry)
     who = " and ".join(packages[:3])

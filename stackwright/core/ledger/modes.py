@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from stackwright.core.ledger.books import Books
-from stackwright.core.ledger.declared import MODES, PRIVATE, Mode
+from stackwright.core.ledger.declared import MODES, MODES_OF_A_DEFINITION, PRIVATE, Mode
 from stackwright.core.ledger.entry import Entry, Kind
 from stackwright.core.ledger.judges import Problem, problem
+from stackwright.core.model.row import World
 
 GROUP_OR_WORLD, SPECIAL, SETUID_OR_SETGID = 0o022, 0o7000, 0o6000
 
@@ -21,7 +22,8 @@ def runs_as_another(entry: Entry) -> bool:
 def odd_mode(entry: Entry, books: Books) -> Problem | None:
     if entry.kind is Kind.LINK:
         return None
-    exception = next((mode for mode in MODES if mode.path.fullmatch(entry.path)), None)
+    known = (*MODES_OF_A_DEFINITION, *MODES) if books.row.world is World.DEFINITION else MODES
+    exception = next((mode for mode in known if mode.path.fullmatch(entry.path)), None)
     problems = list(_odd(entry, exception, books.names))
     return problem("modes", entry, " and ".join(problems)) if problems else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,16 @@ def render_definition(stack: Stack, sources: Sources) -> Recipe:
     return recipe(stack, files)
 
 
+def application_files(stack: Stack, made: Recipe) -> dict[str, str]:
+    """Return the SHA-256 of each file that an application of the SIF is made of, by its path there."""
+    files = dict(made.files)
+    return {
+        f"/scif/apps/{example.name}/{'train.py' if name == example.files[0] else name}":
+            hashlib.sha256(files[f"examples/{name}"]).hexdigest()
+        for example in _examples(stack) for name in example.files
+    }  # fmt: skip
+
+
 def sif_labels(stack: Stack, image: Recipe) -> tuple[tuple[str, str], ...]:
     """Return the labels that the file sets: those of ``image``, the recipe of the row's Docker image.
 
@@ -64,10 +75,14 @@ def definition_label(value: str) -> str:
 
 def _own_values(stack: Stack) -> dict[str, Any]:
     return {
-        "examples": tuple(_example(name) for one in of(stack.communication) for name in one.examples(stack)),
+        "examples": _examples(stack),
         "mpi_text": f"{MPI_TITLES[stack.mpi.flavour]} {stack.mpi.version}",
         "probe_words": " ".join(words(stack, 0, NOT_IN_TEST)),
     }
+
+
+def _examples(stack: Stack) -> tuple[Example, ...]:
+    return tuple(_example(name) for layer in of(stack.communication) for name in layer.examples(stack))
 
 
 def _example(module: str) -> Example:
