@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from datetime import datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
@@ -68,9 +67,9 @@ def live(record: Record) -> str:
         if began + timedelta(seconds=step.seconds) < now:
             display.event(record.row, Event(kind=EventKind.DONE, step=step.name, seconds=step.seconds))
         else:
-            display.rows[record.row].running[step.name] = time.monotonic() - (now - began).total_seconds()
+            display.rows[record.row].running[step.name].began -= (now - began).total_seconds()
     display.rows[record.row].began -= (now - moment(steps[0].started)).total_seconds()
-    console.print(display.table())
+    console.print(display.live())
     return svg(console, f"./build.py run {record.row}")
 
 
