@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -47,7 +47,11 @@ class Running:
 
 @dataclass(slots=True)
 class Row:
+    """``how_far`` says what a phase without steps does at the moment; "" where there is nothing to say."""
+
     phase: str = "waiting"
+    last_time: str = ""
+    how_far: Callable[[], str] = str
     began: float = field(default_factory=time.monotonic)
     running: dict[str, Running] = field(default_factory=dict)
     last: str = ""
@@ -57,7 +61,8 @@ class Row:
     def lines(self, name: str, now: float) -> Iterator[Text]:
         """What the live display shows of the row: itself, steps that run, and the last line of the log."""
         done = f", {plural(self.finished, 'step')} done" if self.finished else ""
-        yield _line((name, "bold"), f"  {self.phase}, {now - self.began:.0f} s{done}")
+        what = ": ".join(filter(None, (self.phase, self.how_far())))
+        yield _line((name, "bold"), f"  {what}, {now - self.began:.0f} s{done}{self.last_time}")
         for step, running in list(self.running.items())[:SHOWN_STEPS]:
             title = redact(shown(step))
             far = f": {running.tally.text}{self.expected.last_time(title)}" if running.tally.text else ""
@@ -95,12 +100,16 @@ class Display:
         """``last_time``: seconds that the phase took when the row was last worked on."""
         known = "" if last_time is None else f" ({duration(last_time)} last time)"
         with self.lock:
-            self.rows[row] = Row(phase=f"{phase}{known}")
+            self.rows[row] = Row(phase=phase, last_time=known)
         self.say(f"[{row}] {phase}{known}", style="bold")
 
     def expect(self, row: str, expected: Expected) -> None:
         with self.lock:
             self.rows.setdefault(row, Row()).expected = expected
+
+    def watch(self, row: str, how_far: Callable[[], str]) -> None:
+        with self.lock:
+            self.rows.setdefault(row, Row()).how_far = how_far
 
     def ended(self, row: str, phase: str, seconds: float, note: str = "") -> None:
         with self.lock:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
+from functools import partial
 
 import pytest
 from rich.console import Console
+from rows import ROOT
 
 from stackwright.build.display import Display, Expected
-from stackwright.core.steps.progress import Tally
+from stackwright.core.steps.progress import LISTS, Tally, file_of, probing
 from stackwright.engines.buildkit.progress import Event, EventKind
 
+RUNNER = ROOT / "probes" / "run.py"
 FRAMEWORKS = "[frameworks 1/1] RUN --mount=type=secret,id=ca python3 -m venv /opt/stack; pip install"
 HOROVOD = "[horovod-wheel 1/1] RUN bash /horovod/build-horovod.sh"
 TOOLCHAIN = '[toolchain 1/1] RUN began=$(date --date="10 minutes ago" +%s); apt-get "${ca[@]}" update'
@@ -81,6 +85,39 @@ def test_what_is_compiled_is_counted_by_make_and_ninja() -> None:
 )
 def test_a_line_that_counts_nothing_says_nothing(line: str) -> None:
     assert told(line) == told(line, wheels=2) == []
+
+
+WORDS = ("system", "link=torch,horovod.torch", "collective=torch/mpi", "collective=torch/gloo", "built=torch")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ((), "system"),
+        (("system.json",), "link"),
+        (("system.json", "link.json", "files.json"), "collective 1 of 2"),
+        (("system.json", "link.json", "collective-torch-mpi.json"), "collective 2 of 2"),
+        (tuple(map(file_of, WORDS)), ""),
+    ],
+)
+def test_probes_are_counted_by_the_files_that_they_leave(written: tuple[str, ...], said: str) -> None:
+    assert probing(WORDS, written.__contains__) == said
+
+
+def test_the_files_of_probes_are_those_that_their_runner_writes() -> None:
+    assert f"LISTS = {json.dumps(LISTS).replace('[', '(').replace(']', ')')}\n" in RUNNER.read_text()
+
+
+def test_the_probe_that_runs_is_shown_next_to_its_phase() -> None:
+    out, display = io.StringIO(), Display(Console(file=io.StringIO()))
+    display.phase(ROW, "probe docker", last_time=60)
+    for says in ("collective 3 of 6", ""):
+        display.watch(ROW, partial(str, says))
+        Console(file=out, width=99).print(display.live())
+    assert out.getvalue().splitlines() == [
+        f"{ROW}  probe docker: collective 3 of 6, 0 s (1 min 00 s last time)",
+        f"{ROW}  probe docker, 0 s (1 min 00 s last time)",
+    ]
 
 
 def fed(console: Console, last_time: float | None = None) -> Display:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from report_samples import built
 from rows import ROOT
 from shipped_rows import ROWS
 
+from stackwright.build import solve
 from stackwright.core.components.table import installed
-from stackwright.core.model.record import Layer, Record, Step
+from stackwright.core.model.record import Layer, Phase, Record, Step, Timing
 from stackwright.core.render.instructions import instructions, logical_lines
 from stackwright.core.render.layers import LAYERED, purposes
 from stackwright.core.steps.names import of_record, of_recorded, plain, wheels
-from stackwright.engines.buildkit.progress import short, shown
+from stackwright.engines.buildkit.progress import Progress, short, shown
 from stackwright.host.project import Planned
-from stackwright.records.files import load
+from stackwright.records.files import load, write
+from stackwright.records.last_time import last_time
 from stackwright.records.report.page import NOTHING, _row
 
 SHELL = re.compile(r"\b(RUN|COPY|FROM|ADD)\b|[$(){}\[\];|]|--|/\w+/")
@@ -128,3 +132,39 @@ def test_wheels_are_counted_in_the_lock() -> None:
     assert counts["cuda12-all"] == {"frameworks": 66}, "as many as the log of its build has"
     assert counts["cuda12-llm"].keys() == {"frameworks", "own Python packages: download"}
     assert all(count > 9 for found in counts.values() for count in found.values())
+
+
+def told(name: str, seconds: float, *, cached: bool = False) -> Step:
+    return Step(name=f"[{name} 1/1] RUN x", seconds=seconds, cached=cached)
+
+
+def test_what_ran_last_says_how_long_it_takes_and_a_cache_does_not(tmp_path: Path) -> None:
+    phases = tuple(Timing(phase=phase, seconds=30) for phase in (Phase.BUILD, Phase.SIF))
+    runs = (
+        (told("toolchain", 90), told("frameworks", 40), told("base", 4)),
+        (told("toolchain", 120),),
+        (told("toolchain", 0.1, cached=True), replace(told("frameworks", 9), outcome="failed")),
+    )
+    for second, steps in enumerate(runs):
+        write(built(steps=steps, timings=phases, started=f"2026-03-01T12:00:0{second}Z"), tmp_path)
+    (tmp_path / built().row / "9-damaged.json").write_text("{")
+    found = last_time(tmp_path, built().row)
+    assert found.steps == {"compilers and MPI": 120, "frameworks": 40}
+    assert found.phases == {Phase.SIF: 30}
+    assert last_time(tmp_path, "never-built").steps == {}
+
+
+def test_the_log_has_the_name_and_the_text_and_a_failure_the_name(tmp_path: Path) -> None:
+    vertex = "[frameworks 1/1] RUN pip install"
+    started = {"digest": "a", "name": vertex, "started": "2026-01-02T03:04:05Z"}
+    failed = {**started, "completed": "2026-01-02T03:04:07Z", "error": "exit code: 3"}
+    progress, log = Progress(), tmp_path / "build.log"
+    with log.open("w") as file:
+        for update in (started, failed):
+            events = progress.feed(json.dumps({"vertexes": [update]}))
+            solve._follow(events, file, lambda event: None)
+    lines = ["--- started: frameworks: " + vertex, "--- failed 2.0 s: frameworks: " + vertex]
+    assert log.read_text().splitlines() == lines
+    failure = solve._failure("a-row", progress, log, "context")
+    assert failure.place == "a-row: frameworks"
+    assert "docker build --target frameworks context" in failure.advice

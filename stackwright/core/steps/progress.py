@@ -1,4 +1,4 @@
-"""How far a running step is, from the lines that pip, apt, make and ninja print. Pure.
+"""How far a step is, from the lines that pip, apt, make and ninja print, and how far probes are. Pure.
 
 Only counts that these programs give themselves are used, and what cannot be counted says nothing.
 """
@@ -6,6 +6,7 @@ Only counts that these programs give themselves are used, and what cannot be cou
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 UNITS = {"bytes": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -81,6 +82,24 @@ class Tally:
         elif line.startswith(SET_UP):
             self._set_up = min(self._packages, self._set_up + 1)
             self.text = f"setting up {self._set_up} of {self._packages} packages"
+
+
+LISTS = ("link", "additions", "compiled", "together")
+"""Probes whose files have no more than their name; as in probes/run.py."""
+
+
+def file_of(word: str) -> str:
+    """Return the file that probes/run.py writes when a probe has ended."""
+    name = word.partition("=")[0]
+    return f"{name if name in LISTS else word.replace('=', '-').replace('/', '-')}.json"
+
+
+def probing(words: Sequence[str], written: Callable[[str], bool]) -> str:
+    """Return which of the probes runs, as in `collective 3 of 6`; they run one after the other."""
+    now = next((word for word in words if not written(file_of(word))), "")
+    kind = now.partition("=")[0]
+    alike = [word for word in words if word.partition("=")[0] == kind]
+    return f"{kind} {alike.index(now) + 1} of {len(alike)}" if len(alike) > 1 else kind
 
 
 def _number(match: re.Match[str]) -> float:
