@@ -32,10 +32,14 @@ class Expected:
 
     def of(self, name: str) -> str:
         """Return a step's name with what is expected of it: `frameworks: 24 wheels (50 s last time)`."""
-        wheels = f": {plural(self.wheels[name], 'wheel')}" if name in self.wheels else ""
-        return f"{name}{wheels}{self.last_time(name)}"
+        return self.so_far(name, plural(self.wheels[name], "wheel") if name in self.wheels else "")
 
-    def last_time(self, name: str) -> str:
+    def so_far(self, name: str, said: str) -> str:
+        """Return a step's name with what is known of it now, as in `frameworks: 2 of 24 wheels`."""
+        between = ", " if ":" in name else ": "
+        return f"{name}{between if said else ''}{said}{self._last_time(name)}"
+
+    def _last_time(self, name: str) -> str:
         return f" ({duration(self.seconds[name])} last time)" if name in self.seconds else ""
 
 
@@ -65,8 +69,8 @@ class Row:
         yield _line((name, "bold"), f"  {what}, {now - self.began:.0f} s{done}{self.last_time}")
         for step, running in list(self.running.items())[:SHOWN_STEPS]:
             title = redact(shown(step))
-            far = f": {running.tally.text}{self.expected.last_time(title)}" if running.tally.text else ""
-            yield _line(f"{now - running.began:6.0f} s  {title + far if far else self.expected.of(title)}")
+            so_far = self.expected.so_far(title, running.tally.text) if running.tally.text else ""
+            yield _line(f"{now - running.began:6.0f} s  {so_far or self.expected.of(title)}")
         if self.last:
             yield _line((f"          {self.last}", "dim"))
 

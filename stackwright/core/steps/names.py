@@ -35,7 +35,8 @@ PURPOSES = {
 
 MOUNTED = (
     (re.compile(r"\bfrom=compiled-"), "compiled"), (re.compile(r"\bfrom=additions\b"), "pip"),
-    (re.compile(r"\bsource=files,"), "files"), (re.compile(r"\bsource=row\.json,"), "row"),
+    (re.compile(r"\bid=\w+-archives-"), "apt"), (re.compile(r"\bsource=files,"), "files"),
+    (re.compile(r"\bsource=row\.json,"), "row"),
 )  # fmt: skip
 """What an instruction of the last stage reads, and the purpose that says so."""
 
@@ -110,8 +111,8 @@ def _purpose(number: int, text: str) -> str:
         return (layer[1] or "frameworks") if layer else ""
     if wheel := _WHEEL.search(text):
         return wheel[1]
-    by_packages = ("runtime packages" if number == 1 else "apt") if "apt-get" in text else ""
-    return next((purpose for pattern, purpose in MOUNTED if pattern.search(text)), by_packages)
+    found = next((purpose for pattern, purpose in MOUNTED if pattern.search(text)), "")
+    return "runtime packages" if found == "apt" and number == 1 else found
 
 
 def _purposes(record: Record) -> dict[str, str]:
