@@ -70,7 +70,8 @@ def test_a_record_is_shown_with_the_names_that_the_log_has(row: Planned) -> None
 def test_layers_that_do_not_fit_name_nothing_wrongly() -> None:
     whole = recorded(EXTENDED)
     right = dict(zip((step.name for step in whole.steps), of_record(whole), strict=True))
-    for layers in ((), whole.layers[:-1], whole.layers[2:][::-1]):
+    unfit: tuple[tuple[Layer, ...], ...] = ((), whole.layers[:-1], whole.layers[2:][::-1])
+    for layers in unfit:
         names = of_record(replace(whole, layers=layers))
         for step, name in zip(whole.steps, names, strict=True):
             assert name == right[step.name] or re.fullmatch(r"final: step \d+", name), name
