@@ -104,6 +104,7 @@ def test_names_say_what_is_done() -> None:
         ("[final 3/9] RUN echo 1", ""),
         ("[2/9] RUN echo 1", ""),
         ("exporting to image", ""),
+        (f"[base {'9' * 5000}/1] RUN x", ""),
         ("", ""),
     ],
 )

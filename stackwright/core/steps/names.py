@@ -13,7 +13,7 @@ from stackwright.core.model.record import Record
 from stackwright.core.model.row import Recipe
 from stackwright.core.render.layers import LAYERED, SHIPPED
 
-VERTEX = re.compile(r"\[(?P<head>[^\]]*?)(?P<number>\d+)/\d+\] +(?P<text>.+)", re.DOTALL)
+VERTEX = re.compile(r"\[(?P<head>[^\]]*?)(?P<number>\d{1,4})/\d{1,4}\] +(?P<text>.+)", re.DOTALL)
 """How BuildKit calls what an instruction does: `[final 2/5] RUN …`; other steps are its own."""
 
 FRAMEWORKS, DOWNLOADED = "frameworks", "own Python packages: download"
