@@ -1,7 +1,8 @@
 """The pictures of the documentation, made again: what the program prints and shows, and the site.
 
 `python bench/pictures.py` writes them to docs/pictures. The live display is the real one. It is fed the steps
-of a recorded run, up to the moment at which half of the longest one is done.
+of a recorded run, up to the moment at which half of the longest one is done, with a line of make's for that
+moment, and knows how long they took in the run before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
@@ -20,14 +21,21 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from stackwright.build.display import Display
+from stackwright.build.display import Display, Expected
 from stackwright.core.model.record import Phase, Record
+from stackwright.core.steps.names import of_record
 from stackwright.engines.buildkit.progress import Event, EventKind
 from stackwright.records import files as records
+from stackwright.records.last_time import SHORTEST
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 RECORD = ROOT / "docs" / "results" / "2026-11-22" / "cuda12-torch.json"
+BEFORE = ROOT / "docs" / "results" / "2026-11-20" / "cuda12-torch.json"
+MAKE = (
+    "[ 50%] Building CXX object third_party/compatible_gloo/gloo/CMakeFiles/"
+    "compatible_gloo.dir/transport/tcp/context.cc.o"
+)
 REFUSED = ("./build.py", "explain", "--set", "gcc=14")
 LEFT_OUT = "fits: "
 """The answer is shown up to here: names of all other rules follow."""
@@ -52,12 +60,19 @@ def answer(words: tuple[str, ...]) -> str:
     return svg(console, " ".join(words))
 
 
-def live(record: Record) -> str:
+def live(record: Record, before: Record) -> str:
     """Return the live display while the longest step of a recorded build runs, as SVG."""
     console = terminal()
     display = Display(console)
     display.phase(record.row, Phase.BUILD)
-    steps = sorted((step for step in record.steps if step.started), key=lambda step: step.started or "")
+    known = zip(of_record(before), before.steps, strict=True)
+    seconds = {name: step.seconds for name, step in known if step.seconds >= SHORTEST}
+    display.expect(record.row, Expected(seconds=seconds))
+    named = zip(of_record(record), record.steps, strict=True)  # a record has the beginning of a step's text
+    steps = sorted(
+        (replace(step, name=name) for name, step in named if step.started),
+        key=lambda step: step.started or "",
+    )
     longest = max(steps, key=lambda step: step.seconds)
     now = moment(longest.started) + timedelta(seconds=longest.seconds / 2)
     for step in steps:
@@ -68,9 +83,10 @@ def live(record: Record) -> str:
         if began + timedelta(seconds=step.seconds) < now:
             display.event(record.row, Event(kind=EventKind.DONE, step=step.name, seconds=step.seconds))
         else:
-            display.rows[record.row].running[step.name] = time.monotonic() - (now - began).total_seconds()
+            display.rows[record.row].running[step.name].began -= (now - began).total_seconds()
+    display.event(record.row, Event(kind=EventKind.LOG, step=longest.name, text=MAKE))
     display.rows[record.row].began -= (now - moment(steps[0].started)).total_seconds()
-    console.print(display.table())
+    console.print(display.live())
     return svg(console, f"./build.py run {record.row}")
 
 
@@ -99,7 +115,7 @@ def site() -> None:
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "refused.svg").write_text(answer(REFUSED))
-    (PICTURES / "live.svg").write_text(live(records.load(RECORD)))
+    (PICTURES / "live.svg").write_text(live(records.load(RECORD), records.load(BEFORE)))
     site()
 
 

@@ -207,7 +207,7 @@ def _probe_docker(job: Job, current: Record) -> Record:
     )  # fmt: skip
     probed = probe_image(
         job.row.stack, subject, probes=job.project.root / "probes", folder=job.facts(World.DOCKER),
-        not_run=not_run, gpus=1 if gpu else 0,
+        not_run=not_run, gpus=1 if gpu else 0, watch=partial(job.display.watch, job.id),
     )  # fmt: skip
     idle = engine.Job(image=job.reference, entrypoint=("sleep",), argv=("infinity",), network=False)
     with engine.started(job.docker, idle) as container:
@@ -256,7 +256,7 @@ def probe_file(
     subject = Subject(world=World.SIF, execute=execute, labels=labels, scripts=scripts, outside=outside)
     probed = probe_image(
         job.row.stack, subject, probes=job.project.root / "probes", folder=job.facts(world),
-        not_run=not_run, gpus=1 if gpu else 0,
+        not_run=not_run, gpus=1 if gpu else 0, watch=partial(job.display.watch, job.id),
     )  # fmt: skip
     witness = convert.witness(apptainer, sif)
     return _judged(job, current, probed, world=world, not_run=not_run, witness=witness)

@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 
 from stackwright import __version__
+from stackwright.build.display import Expected
 from stackwright.build.job import Job
 from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
 from stackwright.build.sif import definition
@@ -13,10 +14,12 @@ from stackwright.core.errors import BuildError, StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Definition, Phase, Record, Status, flatten
 from stackwright.core.render import dockerfile
+from stackwright.core.steps.names import wheels
 from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project
 from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
+from stackwright.records.last_time import LastTime, last_time
 
 PROBES = (Phase.PROBE_DOCKER, Phase.PROBE_SIF, Phase.PROBE_DEFINITION)
 
@@ -41,11 +44,12 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
             return known
         job.project.note(job.row.recipe)
         current = known if known and PHASES[makes].done(job, known) else _begin(job, makes)
+        before = last_time(job.project.records, job.id, definition=makes is Phase.DEFINITION)
         try:
             for phase in wanted:
                 _go_on(job)
                 if not PHASES[phase].done(job, current):
-                    current = _enter(job, current, phase)
+                    current = _enter(job, current, phase, before)
         except BaseException as error:
             _close_failed(job, makes, error)
             raise
@@ -106,10 +110,12 @@ def _begin(job: Job, makes: Phase) -> Record:
     return record.begin(fresh, job.project.records)
 
 
-def _enter(job: Job, current: Record, phase: Phase) -> Record:
+def _enter(job: Job, current: Record, phase: Phase, before: LastTime) -> Record:
     current = record.entered(current, phase)
     record.write(current, job.project.records)
-    job.display.phase(job.id, phase)
+    job.display.phase(job.id, phase, last_time=before.phases.get(phase))
+    if phase is Phase.BUILD:
+        job.display.expect(job.id, Expected(wheels=wheels(job.row.recipe), seconds=before.steps))
     began = time.monotonic()
     current = PHASES[phase].do(job, current)
     if phase in PROBES:

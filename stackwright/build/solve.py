@@ -18,7 +18,8 @@ from stackwright.core.model.row import Recipe
 from stackwright.core.model.site import Secret
 from stackwright.core.render.dockerfile import reference, write
 from stackwright.core.resolve.bases import Images
-from stackwright.engines.buildkit.progress import Event, EventKind, Progress, Step, is_noise, short
+from stackwright.core.steps.names import plain
+from stackwright.engines.buildkit.progress import Event, EventKind, Progress, Step, is_noise, shown
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
@@ -108,8 +109,14 @@ def _follow(events: Iterator[Event], file: TextIO, on_event: Callable[[Event], N
             file.write(f"{redact(event.text)}\n")
         elif not is_noise(event.step):
             took = f" {event.seconds:.1f} s" if event.kind in (EventKind.DONE, EventKind.FAILED) else ""
-            file.write(f"--- {event.kind}{took}: {redact(event.step)}\n")
+            file.write(f"--- {event.kind}{took}: {_with_text(event.step)}\n")
         on_event(event)
+
+
+def _with_text(step: str) -> str:
+    """Return a step's name for people, then what BuildKit calls it: its place and its whole text."""
+    name = plain(step)
+    return redact(f"{name}: {step}" if name else step)
 
 
 def _failure(row: str, progress: Progress, log: Path, again: str) -> BuildFailure:
@@ -126,7 +133,7 @@ def _failure(row: str, progress: Progress, log: Path, again: str) -> BuildFailur
             file.write(f"--- to reproduce it: {line}\n")
     return BuildFailure(
         row=row,
-        step=short(step.name) if step else "",
+        step=shown(step.name) if step else "",
         message=_first_line(step, progress),
         cause=cause,
         tail=last_lines(tail),

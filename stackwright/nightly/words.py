@@ -16,6 +16,7 @@ from stackwright.core.model.night import (
     RowNight,
     State,
 )
+from stackwright.core.steps.names import of_recorded
 from stackwright.records.report.wording import clean, duration, plural, size
 
 NAMED = 20
@@ -185,7 +186,7 @@ def _difference(difference: Difference) -> str:
         else (duration(difference.old), duration(difference.new))
     )
     part = f" ({(difference.new - difference.old) / difference.old * 100:+.0f} %)" if difference.old else ""
-    return f"{difference.what} is {difference.word}: {shown[0]} -> {shown[1]}{part}"
+    return f"{of_recorded(difference.what)} is {difference.word}: {shown[0]} -> {shown[1]}{part}"
 
 
 def _pushed(row: RowNight) -> Item:

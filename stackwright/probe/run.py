@@ -6,6 +6,7 @@ How a program is started in the image is passed in, so that Docker and a SIF are
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import sys
@@ -25,6 +26,7 @@ from stackwright.core.checks.probes import WHO, sealed_words, tool_words, words
 from stackwright.core.checks.stranger import STRANGER
 from stackwright.core.model.row import Check, Stack, Tier, Verdict, World
 from stackwright.core.render import configuration
+from stackwright.core.steps.progress import probing
 from stackwright.engines.docker import Mount
 from stackwright.host.runner import Completed, Runner
 from stackwright.probe import agreement as agreed
@@ -89,18 +91,22 @@ class Subject:
 
 
 def probe_image(
-    stack: Stack, subject: Subject, *, probes: Path, folder: Path, not_run: Mapping[Tier, str], gpus: int = 0
-) -> Probed:
+    stack: Stack, subject: Subject, *, probes: Path, folder: Path, not_run: Mapping[Tier, str], gpus: int = 0,
+    watch: Callable[[Callable[[], str]], None] = lambda how_far: None,
+) -> Probed:  # fmt: skip
     """Probe one image and leave the facts as JSON files in ``folder``, replaced as a whole.
 
     ``gpus`` is how many the container gets; with none the caller says in ``not_run`` why the GPU tier did
-    not run. Facts contain no credential: it is named, and removed.
+    not run. Facts contain no credential: it is named, and removed. ``watch`` is handed what says which probe
+    runs at the moment that it is asked.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         fresh.chmod(0o777)  # the image has users of its own
-        errors = _probe_into(fresh, subject, probes, _asked(stack, subject.world, gpus, not_run))
+        asked = _asked(stack, subject.world, gpus, not_run)
+        watch(partial(_running, fresh, asked.words))
+        errors = _probe_into(fresh, subject, probes, asked)
         _redact(fresh)
         facts = gather(fresh)
         if errors:
@@ -128,6 +134,13 @@ def _asked(stack: Stack, world: str, gpus: int, not_run: Mapping[Tier, str]) -> 
         who = () if Tier.STATIC in not_run else (WHO,)
         return Asked(words=(*asked, *who), sealed=tool_words(stack, not_run))
     return Asked(words=asked, sealed=sealed_words(stack, not_run))
+
+
+def _running(fresh: Path, words: tuple[str, ...]) -> str:
+    """Return which probe runs; "" when its folder has its final name, and the facts are judged."""
+    if not fresh.is_dir():
+        return ""
+    return probing(words, lambda name: os.path.lexists(fresh / name))
 
 
 def _probe_into(fresh: Path, subject: Subject, probes: Path, asked: Asked) -> tuple[str, ...]:

@@ -111,6 +111,11 @@ def paths(folder: Path, *, definition: bool = False) -> list[Path]:
     return sorted(folder.glob(f"*/{DEFINITION}/[!.]*.json" if definition else "*/[!.]*.json"))
 
 
+def of_row(folder: Path, row: str, *, definition: bool = False) -> list[Path]:
+    """Return the same of one row."""
+    return sorted(_of_row(folder, row, definition=definition).glob("[!.]*.json"))
+
+
 def begin(record: Record, folder: Path) -> Record:
     """Make the file of a new run and return the record to continue with.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,25 @@ def test_a_good_image_and_its_facts_on_the_disk(tmp_path: Path) -> None:
         "sealed.json",
     }
     assert [path.name for path in tmp_path.iterdir()] == ["docker"]
+
+
+def test_who_waits_is_told_which_probe_runs_until_the_facts_are_there(tmp_path: Path) -> None:
+    watched: list[Callable[[], str]] = []
+    seen: list[str] = []
+
+    class Seen(Container):
+        def __call__(self, *args: Any, **more: Any) -> Completed:
+            seen.append(watched[0]())
+            done = super().__call__(*args, **more)
+            seen.append(watched[0]())
+            return done
+
+    subject = Subject(world="docker", execute=Seen())
+    probe_image(
+        ROW, subject, probes=Path("probes"), folder=tmp_path / "docker", not_run=NO_GPU, watch=watched.append
+    )
+    assert seen[0] == "system", "before anything was written"
+    assert watched[0]() == "", "judging is no probe"
 
 
 def test_files_are_read_as_root_and_the_rest_as_the_image_user(tmp_path: Path) -> None:

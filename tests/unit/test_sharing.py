@@ -179,7 +179,7 @@ def test_the_line_adds_up() -> None:
 def test_a_step_that_ran_twice_is_named_with_its_rows() -> None:
     line, named = sentence(sharing([row("one", ran("a")), row("two", ran("b", 60))])).splitlines()
     assert line == "steps: 2 in 2 rows, 1 distinct: 1 executed, 0 from the cache, 1 more than once"
-    assert named == "  2 times, in one, two: [base 2/2] RUN apt-get"
+    assert named == "  2 times, in one, two: base packages"
 
 
 def test_from_and_export_are_no_steps() -> None:
@@ -203,7 +203,7 @@ def test_the_page_has_the_line() -> None:
 def test_a_document_of_records_says_it_in_json_types() -> None:
     told = document(Session(records=(row("one", ran("a")), row("two", ran("b", 60)))))["steps"]
     assert json.loads(json.dumps(told))["repeated"] == [
-        {"name": "[base 2/2] RUN apt-get", "times": 2, "rows": ["one", "two"]}
+        {"name": "base packages", "times": 2, "rows": ["one", "two"]}
     ]
 
 

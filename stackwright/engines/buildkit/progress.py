@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from stackwright.core.steps.names import plain
+
 
 @dataclass(slots=True, kw_only=True)
 class Step:
@@ -138,6 +140,11 @@ def short(name: str) -> str:
         working = [part for part in commands.split("; ") if not PREPARATION.match(part)]
         plain = f"{head}{run}{'; '.join(working) or commands}"
     return plain[:96].strip()
+
+
+def shown(name: str) -> str:
+    """Return what a person reads of a step: its plain name, or its text where it is of no recipe of ours."""
+    return plain(name) or short(name)
 
 
 def _time(text: str | None) -> datetime | None:

@@ -19,6 +19,7 @@ from stackwright.core.components.table import COMPILED
 from stackwright.core.launch.examples import Recipe
 from stackwright.core.model.record import Phase, Record, Step
 from stackwright.core.model.row import IMAGE_WORLDS, Check, Rejection, Tier
+from stackwright.core.steps.names import of_record
 from stackwright.host.shipped import PROGRAM, called
 from stackwright.records.files import newest, utc
 from stackwright.records.report import comparing, trend
@@ -203,7 +204,8 @@ def _headline(rows: Sequence[RowView], counts: dict[State, int], views: Sequence
 
 def _row(record: Record, before: tuple[Record, ...], runs: Sequence[Point], around: Around) -> RowView:
     worlds = tuple((world, tier_cells(record, world)) for world in IMAGE_WORLDS)
-    steps = sorted(record.steps, key=lambda step: (step.outcome == "done", -step.seconds))
+    named = zip(of_record(record), record.steps, strict=True)
+    steps = sorted(named, key=lambda pair: (pair[1].outcome == "done", -pair[1].seconds))
     return RowView(
         record=record,
         state=state(record),
@@ -220,7 +222,7 @@ def _row(record: Record, before: tuple[Record, ...], runs: Sequence[Point], arou
         tiers=tuple(_tier(tier, worlds) for tier in Tier),
         phases=_phases(record),
         steps=_steps(steps[:STEPS_SHOWN]),
-        more_steps=_more(steps[STEPS_SHOWN:]),
+        more_steps=_more([step for _, step in steps[STEPS_SHOWN:]]),
         components=_components(record),
         layers=tuple((layer.what, layer.created_by, size(layer.bytes)) for layer in record.layers),
         commands=commands(record),
@@ -319,11 +321,11 @@ def _phases(record: Record) -> tuple[Bar, ...]:
     return _bars([(name, seconds, duration(seconds), "") for name, seconds in pairs], total)
 
 
-def _steps(steps: Sequence[Step]) -> tuple[Bar, ...]:
+def _steps(steps: Sequence[tuple[str, Step]]) -> tuple[Bar, ...]:
     def note(step: Step) -> str:
         return step.outcome if step.outcome != "done" else "cached" if step.cached else ""
 
-    return _bars([(step.name, step.seconds, duration(step.seconds), note(step)) for step in steps], 0)
+    return _bars([(name, step.seconds, duration(step.seconds), note(step)) for name, step in steps], 0)
 
 
 def _more(steps: Sequence[Step]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stackwright.core.errors import StackwrightError
 from stackwright.core.model.record import Record, Step
+from stackwright.core.steps.names import of_record
 from stackwright.engines.buildkit.progress import SLACK
 from stackwright.engines.buildkit.steps import INSTRUCTION
 from stackwright.records.files import load
@@ -48,16 +49,17 @@ def sharing(records: Iterable[Record]) -> Sharing:
     more than once is one that BuildKit executed under two digests, or under one at two times.
     """
     found: dict[str, list[tuple[str, Step]]] = {}
-    untold: list[str] = []
+    untold, names = list[str](), dict[str, str]()
     for record in (records := tuple(records)):
-        steps = [step for step in record.steps if step.identity and _works(step)]
+        steps = [pair for pair in zip(of_record(record), record.steps, strict=True) if _works(pair[1])]
         untold += [] if steps else [record.row]
-        for step in steps:
+        for name, step in steps:
             found.setdefault(step.identity, []).append((record.row, step))
+            names.setdefault(step.identity, name)
     times = {identity: executions([step for _, step in seen]) for identity, seen in found.items()}
     repeated = (
         Repeated(
-            name=seen[0][1].name, times=times[identity], rows=tuple(dict.fromkeys(row for row, _ in seen))
+            name=names[identity], times=times[identity], rows=tuple(dict.fromkeys(row for row, _ in seen))
         )
         for identity, seen in found.items()
         if times[identity] > 1
@@ -107,7 +109,7 @@ def of_files(paths: Iterable[str]) -> str:
 
 
 def _works(step: Step) -> bool:
-    match = INSTRUCTION.match(step.name)
+    match = INSTRUCTION.match(step.name) if step.identity else None
     return match is not None and not match[1].startswith("FROM ")
 
 

@@ -1,0 +1,1 @@
+"""Steps of a build: what they are called for people, and how far they are."""
