@@ -16,7 +16,7 @@ LOOKED_AT = 5
 """Records of the row, the newest first: what is in none of them was long ago."""
 
 SHORTEST = 5.0
-"""Seconds below which nobody needs to be told how long something takes."""
+"""Seconds below which an estimate is of no use."""
 
 CACHED = (Phase.BASE, Phase.BUILD)
 """Phases whose time says how much was there already, and not how long the next one takes."""

@@ -1,1 +1,1 @@
-"""Steps of a build: what they are called for people, and how far they are."""
+"""Steps of a build: their plain names, and their progress."""

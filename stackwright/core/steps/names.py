@@ -47,7 +47,7 @@ _PINNED = re.compile(r"^[A-Za-z0-9][\w.\[\],-]* *(?:==|@)", re.MULTILINE)
 
 
 def plain(step: str, purpose: str = "") -> str:
-    """Return the name of a step as BuildKit or a record calls it; "" of one that no recipe of ours has.
+    """Return the name of a step as BuildKit or a record calls it; "" where no rendered recipe has it.
 
     ``purpose`` is that of its layer, where it is known. It has to be for most of the last stage's steps in a
     record, which has no more than the beginning of their text.

@@ -1,4 +1,4 @@
-"""How far a step is, from the lines that pip, apt, make and ninja print, and how far probes are. Pure.
+"""The progress of a step, from the lines that pip, apt, make and ninja print, and that of the probes. Pure.
 
 Only counts that these programs give themselves are used, and what cannot be counted says nothing.
 """

@@ -143,7 +143,7 @@ def short(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """Return what a person reads of a step: its plain name, or its text where it is of no recipe of ours."""
+    """Return what a person reads of a step: its plain name, or its text where it has none."""
     return plain(name) or short(name)
 
 
