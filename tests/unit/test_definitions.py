@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from command import call
-from image_facts import docker_facts
+from image_facts import ROW, docker_facts
 from report_samples import definition as sample
 from report_samples import verdict
 from rich.console import Console
@@ -322,3 +322,23 @@ def test_a_build_that_failed_is_an_error_of_the_command_too(
     assert code == 7
     assert out.startswith(f"cuda12-torch: no SIF was built from its definition file: {ANEW}\n")
     assert f"error: {ANEW}" in err
+
+
+@pytest.mark.parametrize(
+    ("differs", "named"),
+    [
+        (["byte-code libpython3.13-stdlib", "wheel horovod-0.28.1"], []),
+        (["wheel torch-2.6.0"], ["wheel torch-2.6.0"]),
+        (["wheel other-1.0"], ["wheel other-1.0"]),
+        (["byte-code torch-2.6.0"], ["byte-code torch-2.6.0"]),
+        (["package gcc-13"], ["package gcc-13"]),
+    ],
+    ids=str,
+)
+def test_what_each_build_makes_anew_is_no_difference_from_the_image(
+    differs: list[str], named: list[str]
+) -> None:
+    parts = [["package libpython3.13-stdlib", "0"], ["package gcc-13", "0"], ["wheel torch-2.6.0", "0"]]
+    ledger = {"parts": parts, "differs": differs}
+    assert definition.without_made_anew(ROW, ledger)["differs"] == named
+    assert definition.without_made_anew(ROW, {"parts": parts}) == {"parts": parts}

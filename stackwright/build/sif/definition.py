@@ -7,9 +7,12 @@ kept, to look into, and named so.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from packaging.utils import canonicalize_name
 
 from stackwright import __version__
 from stackwright.build.job import FACTS, Job
@@ -17,9 +20,10 @@ from stackwright.build.sif import convert
 from stackwright.build.sif.convert import SIGNED_BY, Made
 from stackwright.build.sif.from_definition import Builder, Disk, built
 from stackwright.core.checks.compare import Difference, differences
+from stackwright.core.components.table import of
 from stackwright.core.errors import VerdictError
 from stackwright.core.model.record import Record, SifFile
-from stackwright.core.model.row import Recipe, World
+from stackwright.core.model.row import Recipe, Stack, World
 from stackwright.core.render.definition import application_files, render_definition, sif_labels
 from stackwright.host.project import sources
 from stackwright.host.shipped import called
@@ -92,10 +96,35 @@ def _file(job: Job, path: Path, made: Made) -> SifFile:
 
 
 def outside(job: Job, sif: Path) -> Documents:
-    """Return what is in it. It is made of no image, which its files could be compared with."""
+    """Return what is in it, and what is not as in the row's image, where that was proven here."""
     row = row_of(job.row, World.DEFINITION)
     row = replace(row, files={**row.files, **application_files(job.row.stack, recipe(job))})
-    return of_sif(sif, job.site, row, docker=job.engine, runner=job.runner, image=None)
+    of_image = job.facts(World.DOCKER)
+    image = gather(of_image).get("ledger") if of_image.is_dir() else None
+    read = of_sif(sif, job.site, row, docker=job.engine, runner=job.runner, image=image)
+    return replace(read, ledger=without_made_anew(job.row.stack, read.ledger))
+
+
+def without_made_anew(stack: Stack, ledger: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out of what differs from the image what each build makes anew.
+
+    These are the wheels that it compiles, and the byte code of the distribution's Python, which has the time
+    of its source.
+    """
+    if "differs" not in ledger:
+        return ledger
+    packages = {who for who, _ in ledger["parts"] if who.startswith("package ")}
+    locked = {canonicalize_name(package.name) for package in stack.lock.packages}
+    layers = {canonicalize_name(layer.package) for layer in of(stack.communication)}
+    compiled = {canonicalize_name(source.name) for source in stack.compiled} | (layers - locked)
+
+    def is_anew(who: str) -> bool:
+        kind, _, name = who.partition(" ")
+        if kind == "byte-code":
+            return f"package {name}" in packages
+        return kind == "wheel" and canonicalize_name(name.rpartition("-")[0]) in compiled
+
+    return {**ledger, "differs": [who for who in ledger["differs"] if not is_anew(who)]}
 
 
 def is_proven(job: Job, current: Record) -> bool:
