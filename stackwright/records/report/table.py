@@ -53,7 +53,7 @@ def table(
         caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
     )  # fmt: skip
     name_column(result, "row", [clean(one) for one in (*left, *(record.row for record in chosen))])
-    result.add_column("world", no_wrap=True)
+    result.add_column("format", no_wrap=True)
     for tier in Tier:
         result.add_column(tier.value, justify="left" if plain else "center", no_wrap=plain, overflow="fold")
     result.add_column("size", justify="right", no_wrap=True)
