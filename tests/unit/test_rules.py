@@ -103,7 +103,7 @@ OTHER_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("keras-tensorflow", {"tensorflow": "2.13.1", "keras": "3.3.3"}),
     ("keras-tensorflow", {"tensorflow": "2.16.2", "keras": "2.15.0", "python": "3.9", "cuda": "12.3"}),
     ("horovod-floor", {"torch": "1.4.0", "cuda": "10.1", "gcc": "8"}),
-    ("cxx-gcc", {"torch": "2.1.2", "gcc": "7", "cuda": "12.1"}),
+    ("cxx-gcc", {"torch": "2.1.2", "gcc": "6", "cuda": "12.1"}),
     ("cxx-cuda", {"tensorflow": "2.13.1", "cuda": "10.2", "gcc": "8", "gpu_arch": ("7.0",)}),
     ("cxx-gcc", {"torch": "2.14.1", "gcc": "10", "cuda": "13.0", "python": "3.10", "gpu_arch": ("8.0",)}),
     ("headers-gcc", {"torch": "2.2.2", "gcc": "8", "cuda": "12.1"}),

@@ -107,15 +107,11 @@ def columns(*names: str) -> Callable[[Mapping[str, Any]], tuple[object, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headers:
-    """From ``since`` on the component's headers are C++``standard``.
-
-    ``doubt`` is a major release of gcc with which releases before another were not tried, and that fact.
-    """
+    """From ``since`` on the component's headers are C++``standard``."""
 
     since: str
     standard: int
     fact: Provenance
-    doubt: tuple[int, str, Provenance] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

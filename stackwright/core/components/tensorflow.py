@@ -32,7 +32,7 @@ from stackwright.core.components.shared.wheel_rules import (
 )
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.gpu_code import Table
-from stackwright.core.facts.provenance import documented, read, unchecked, weakest
+from stackwright.core.facts.provenance import documented, read, weakest
 from stackwright.core.facts.wheels import INDEX, REQUIREMENTS, Wheels
 from stackwright.core.model.row import Cell
 from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, gcc_of
@@ -62,9 +62,6 @@ NEW_ABI = "2.9"
 
 OLD_COMPILER = "1.15"
 """TensorFlow before it was built by gcc 4.8; an extension needs a gcc before 5 (horovod #1483)."""
-
-GCC_7 = unchecked("TensorFlow's headers of 2.10 to 2.12, compiled by gcc 7 as C++17: not tried", "2026-11-22")
-"""Horovod's documents ask for gcc 8. gcc 7 knows most of C++17, and these headers may need no more."""
 
 NUMPY = Limit(
     package="numpy", releases="<2.18", below="2",
@@ -199,7 +196,7 @@ TENSORFLOW = Component(
     hands_on_cuda="libtensorflow_",
     headers=(
         Headers(
-            since="2.10", standard=17, doubt=(7, "2.13", GCC_7),
+            since="2.10", standard=17,
             fact=documented("horovod 0.28.1, docs/install.rst", "2026-11-20"),
         ),
     ),

@@ -195,8 +195,6 @@ FAIL = (
            gcc="7", tensorflow="1.14.0"),
     _stack("torch 1.3.0, CUDA 9.0", "the oldest row that was asked for; PyTorch, previous versions",
            "torch-cuda", horovod="0.18.2", python="3.5", cuda="9.0", gcc="4.9", torch="1.3.0"),
-    _stack("g++ 7, torch 2.1", "horovod #3998", "cxx-gcc", python="3.10", cuda="12.1", gcc="7",
-           torch="2.1.2"),
     Stack(name="torch 2.0.1, setuptools 75", source="horovod #4051", rule="torch-setuptools",
           extra=("setuptools", "75"), values=(("python", "3.11"), ("cuda", "11.8"), ("torch", "2.0.1"))),
     Stack(name="MXNet, numpy 1.24", source="apache/mxnet: numpy.bool", rule="framework-numpy",

@@ -20,6 +20,13 @@ COMPILERS = (
      "12.0", documented("nlohmann/json #5248", "2026-11-20")),
 )  # fmt: skip
 
+UNTRIED = {
+    (17, 7): unchecked(
+        "Horovod, compiled by gcc 7 as C++17: not tried; all frameworks' headers compile", "2026-11-23"
+    )
+}
+"""By C++ standard and gcc: what only documents rule out. It warns and does not refuse."""
+
 COMPILED = tuple(component for component in COMPONENTS if component.headers)
 PICKY = tuple(component for component in COMPONENTS if component.oldest_gcc)
 
@@ -44,9 +51,8 @@ def _cxx_gcc(cell: Cell) -> Answer:
     least, fact = next((gcc, fact) for number, gcc, fact, _, _ in COMPILERS if number == standard)
     if major >= least:
         return Ruling.FITS
-    if headers.doubt and headers.doubt[0] == major and as_numbers(version) < as_numbers(headers.doubt[1]):
-        fact = headers.doubt[2]
     reason = f"the headers of {name} {version} are C++{standard}, which gcc compiles from {least} on"
+    fact = UNTRIED.get((standard, major), fact)
     return Clash(values=((name, version), ("gcc", gcc)), reason=reason, fact=fact)
 
 
