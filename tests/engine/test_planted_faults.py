@@ -126,7 +126,7 @@ WITNESSED = {
 
 
 @pytest.mark.parametrize(
-    "name", ["good", *(pytest.param(name, marks=pytest.mark.long) for name in ("host-key", "root"))]
+    "name", ["good", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("host-key", "root"))]
 )
 def test_the_second_witness_sees_it_too(name: str, planted: Planted, tmp_path: Path) -> None:
     faults = () if name == "good" else planted.image_of(name).faults
@@ -137,7 +137,6 @@ def test_the_second_witness_sees_it_too(name: str, planted: Planted, tmp_path: P
     assert failed == {WITNESSED[fault.name] for fault in faults if fault.name in WITNESSED}
 
 
-@pytest.mark.long
 def test_the_second_witness_asks_for_no_horovodrun_in_a_row_without_horovod(
     planted: Planted, tmp_path: Path
 ) -> None:
