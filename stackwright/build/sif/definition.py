@@ -109,7 +109,8 @@ def without_made_anew(stack: Stack, ledger: Mapping[str, Any]) -> Mapping[str, A
     """Leave out of what differs from the image what each build makes anew.
 
     These are the wheels that it compiles, and the byte code of the distribution's Python, which has the time
-    of its source.
+    of its source. The distribution's packages have another group and fewer folders where an ordinary user
+    unpacks them; dpkg's own sums judge their files.
     """
     if "differs" not in ledger:
         return ledger
@@ -120,7 +121,7 @@ def without_made_anew(stack: Stack, ledger: Mapping[str, Any]) -> Mapping[str, A
 
     def is_anew(who: str) -> bool:
         kind, _, name = who.partition(" ")
-        if kind == "byte-code":
+        if kind in ("package", "byte-code"):
             return f"package {name}" in packages
         return kind == "wheel" and canonicalize_name(name.rpartition("-")[0]) in compiled
 
