@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from counted import calls
+from mistakes import GOOD
 
 from stackwright.core.config.load import MAX_BYTES, interpret, load
 from stackwright.core.config.yaml_tree import LOADER
@@ -19,17 +20,6 @@ from stackwright.core.model.row import Mpi
 
 SHIPPED = Path(__file__).parents[2] / "matrix.yaml"
 
-GOOD = """\
-defaults:
-  provider: debian
-  os: debian-13
-  horovod: "0.28.1"
-  mpi: {flavour: openmpi, version: "5.0"}
-  gpu_arch: ["8.0"]
-include:
-  - id: one
-    python: "3.13"
-"""
 """Nine lines; the cases below add the tenth and following, or replace a part."""
 
 PARSERS = [pytest.param(yaml.SafeLoader, id="python"), pytest.param(LOADER, id="default")]
