@@ -51,7 +51,7 @@ def _cxx_gcc(cell: Cell) -> Answer:
     least, fact = next((gcc, fact) for number, gcc, fact, _, _ in COMPILERS if number == standard)
     if major >= least:
         return Ruling.FITS
-    reason = f"the headers of {name} {version} are C++{standard}, which gcc compiles from {least} on"
+    reason = f"the headers of {name} {version} are C++{standard}, for which gcc {least} or later is asked"
     fact = UNTRIED.get((standard, major), fact)
     return Clash(values=((name, version), ("gcc", gcc)), reason=reason, fact=fact)
 
