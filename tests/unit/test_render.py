@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 from rows import ALWAYS, LOCK, ROOT, SERIES, SOURCES, lock_with, stack
+from shipped_rows import ROWS
 
 from stackwright.core.components.horovod.build import SCRIPT, wheel_key
 from stackwright.core.components.horovod.component import HOROVOD
 from stackwright.core.components.table import FIELDS, FILES, TEMPLATES
 from stackwright.core.model import labels
 from stackwright.core.model.epoch import EPOCH
-from stackwright.core.model.row import Flavour, Mpi, Recipe
+from stackwright.core.model.row import Flavour, Mpi
 from stackwright.core.render import configuration, definition, dockerfile, layers
 from stackwright.core.render.sources import Sources
+from stackwright.host.project import Planned
 
 RECIPE = dockerfile.render(stack(), SOURCES)
 DOCKERFILE = RECIPE.text("Dockerfile")
@@ -184,12 +186,11 @@ BELOW, ON_TOP = ("runtime packages",), ("rest", "horovod", "row")
 PACKAGES = {"nvidia", "nccl", "torch", "tensorflow", "mxnet", "jax"}
 
 
-@pytest.mark.parametrize("row", sorted(path.parent.name for path in ROOT.glob("tests/golden/*/Dockerfile")))
-def test_each_layer_of_a_row_has_a_purpose(row: str) -> None:
-    text = (ROOT / "tests" / "golden" / row / "Dockerfile").read_bytes()
-    named = ((name, b"") for name in (layers.COMPILED, layers.ADDITIONS) if name.encode() in text)
-    every = layers.purposes(Recipe(id=row, key="", files=(("Dockerfile", text), *named)), ("horovod",))
-    own = ("compiled", "pip") if row == "cuda12-llm" else ()
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.stack.id)
+def test_each_layer_of_a_row_has_a_purpose(row: Planned) -> None:
+    text = row.recipe.text("Dockerfile").encode()
+    every = layers.purposes(row.recipe, ("horovod",))
+    own = ("compiled", "pip") if row.stack.id == "cuda12-llm" else ()
     assert every[-1 - len(own) : -1] == own
     found = (*every[: -1 - len(own)], every[-1])
     (at,) = (number for number, word in enumerate(found) if word == "runtime packages")
