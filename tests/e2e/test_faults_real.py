@@ -11,18 +11,22 @@ from pathlib import Path
 
 import horovod_source as source
 import pytest
-from real_image import ROOT, judge
+from real_image import ROOT, judge, judge_sif
 
+from stackwright.build.sif import convert
 from stackwright.core.components.horovod import attack
 from stackwright.core.facts.patches import load_series
 from stackwright.core.model.row import Tier
+from stackwright.engines import apptainer as apptainers
 from stackwright.engines.docker import Docker
 from stackwright.host import project
 from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 SITE = "$(/opt/stack/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
 MODULE = f"{SITE}/horovod/torch"
 RELEASED = "/released"
+SERVERS = "servers-as-released"
 """horovod/runner of the released source, while a fault is planted."""
 
 
@@ -88,7 +92,7 @@ FAULTS = (
         red=frozenset({"link.one-nccl"}),
     ),
     Fault(
-        name="servers-as-released",
+        name=SERVERS,
         tier=Tier.BUILT,
         command=f"cd {SITE}/horovod && rm -r runner && cp -r {RELEASED} runner",
         red=frozenset(rule.id for rule in attack.RULES) - {"built.served"},
@@ -133,5 +137,19 @@ def test_the_fault_is_found_by_its_check(
     fault: Fault, faulty: str, row: project.Planned, docker: Docker, tmp_path: Path
 ) -> None:
     verdict = judge(docker, row.stack, faulty, asked(fault.tier), tmp_path / "facts")
+    failed = {check.id: check.detail for check in verdict.failed}
+    assert set(failed) == fault.red, failed
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.name == SERVERS], ids=[SERVERS])
+def test_the_released_servers_are_found_in_the_sif(
+    fault: Fault, faulty: str, row: project.Planned, docker: Docker, runner: Runner, tmp_path: Path
+) -> None:
+    """Nightly, since the conversion takes a minute and 4 GB."""
+    apptainer = apptainers.find(runner, docker, mirror=settings.apt_mirror(runner))
+    sif = tmp_path / "released.sif"
+    convert.to_sif(faulty, sif, docker=docker, runner=runner, apptainer=apptainer, image_bytes=7 * 10**9)
+    verdict = judge_sif(runner, docker, row.stack, sif, asked(fault.tier), tmp_path / "facts")
     failed = {check.id: check.detail for check in verdict.failed}
     assert set(failed) == fault.red, failed

@@ -10,12 +10,15 @@ import os
 from collections.abc import Sequence, Set
 from pathlib import Path
 
-from stackwright.core.model.row import Stack, Tier, Verdict
+from stackwright.build.sif import convert
+from stackwright.core.model.row import Stack, Tier, Verdict, World
 from stackwright.core.render import dockerfile
+from stackwright.engines import apptainer as apptainers
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker, Mount
 from stackwright.host import project
-from stackwright.host.runner import Completed
+from stackwright.host.runner import Completed, Runner
+from stackwright.host.site import settings
 from stackwright.probe.outside.documents import not_read
 from stackwright.probe.run import Subject, probe_image
 
@@ -38,6 +41,27 @@ def name_of(row: project.Planned, docker: Docker) -> str:
     return name
 
 
+def judge_sif(
+    runner: Runner, docker: Docker, stack: Stack, sif: Path, tiers: Set[Tier], folder: Path
+) -> Verdict:
+    """Judge a SIF by the tiers; none of its checks reads the file from outside."""
+    apptainer = apptainers.find(runner, docker, mirror=settings.apt_mirror(runner))
+    labels, scripts = convert.described(apptainer, sif)
+
+    def execute(
+        argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None,
+        read_only: bool = False,
+    ) -> Completed:  # fmt: skip
+        return convert.execute(apptainer, sif, argv, mounts=mounts, timeout=timeout, user=user)
+
+    not_run = dict.fromkeys(set(Tier) - tiers, NOT_ASKED)
+    subject = Subject(
+        world=World.SIF, execute=execute, labels=labels, scripts=scripts,
+        outside=lambda: not_read("this test asks for what the probes find"),
+    )  # fmt: skip
+    return probe_image(stack, subject, probes=ROOT / "probes", folder=folder, not_run=not_run).verdict
+
+
 def judge(docker: Docker, stack: Stack, name: str, tiers: Set[Tier], folder: Path) -> Verdict:
     def execute(
         argv: Sequence[str], *, mounts: Sequence[Mount], timeout: float, user: str | None,
@@ -52,7 +76,7 @@ def judge(docker: Docker, stack: Stack, name: str, tiers: Set[Tier], folder: Pat
 
     not_run = dict.fromkeys(set(Tier) - tiers, NOT_ASKED)
     subject = Subject(
-        world="docker", execute=execute, image=engine.inspect(docker, name),
+        world=World.DOCKER, execute=execute, image=engine.inspect(docker, name),
         history=[layer.created_by for layer in engine.layers(docker, name)],
         outside=lambda: not_read("this test asks for what the probes find"),
     )  # fmt: skip
