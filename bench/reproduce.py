@@ -106,7 +106,9 @@ def blob(digest: str) -> str:
 def layers(path: Path) -> Iterator[Layer]:
     """The layers of the one image at ``path``, read one at a time: they are large."""
     blobs = Blobs(path)
-    images = [one for one in blobs.json("index.json")["manifests"] if "artifactType" not in one]
+    images = [
+        manifest for manifest in blobs.json("index.json")["manifests"] if "artifactType" not in manifest
+    ]
     manifest = blobs.json(blob(images[0]["digest"]))
     config = blobs.json(blob(manifest["config"]["digest"]))
     made = [line.get("created_by", "") for line in config["history"] if not line.get("empty_layer")]
@@ -194,7 +196,7 @@ def report(first: Sequence[Layer], second: Sequence[Layer], found: Sequence[Diff
             yield f"  {count:6} {cause}"
             some = [difference for difference in mine if difference.cause == cause][:SHOWN]
             yield from (f"         {one.path or '-'} ({', '.join(one.what)})" for one in some)
-    yield from (f"{one.what[0]}: {one.cause}" for one in found if one.layer == 0)
+    yield from (f"{difference.what[0]}: {difference.cause}" for difference in found if difference.layer == 0)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -88,7 +88,7 @@ def _not_passed(record: Record, world: str, required: tuple[Tier, ...]) -> Itera
 def _less(record: Record, before: Yesterday, sif: bool) -> Iterator[str]:
     today = dict(record.declared)
     tools = (f"tools.{tool.name}.version" for tool in TOOLS)
-    for name in (*(one.name for one in MODULES), *tools):
+    for name in (*(module.name for module in MODULES), *tools):
         if before.row.get(name) and not today.get(name):
             yield f"{name} {before.row[name]}"
     gone = set(before.row.get("gpu_arch", "").split()) - set(today.get("gpu_arch", "").split())

@@ -108,7 +108,7 @@ def publish_rows(
     with alone(by):
         moving.finish(by.folder, by.registry.access.proxies, by.say)
         foretell(by, rows)
-        published = tuple(one for row in rows for one in _pushed_or_aside(by, row, aside))
+        published = tuple(image for row in rows for image in _pushed_or_aside(by, row, aside))
         for one in published:
             _set_fixed(by, one)
         if published:
@@ -185,10 +185,10 @@ def _worlds(by: Publisher) -> tuple[bool, ...]:
 
 
 def _refused(refused: Sequence[Refusal]) -> GateError:
-    lines = [f"{one.row}: {reason}" for one in refused for reason in one.reasons]
+    lines = [f"{refusal.row}: {reason}" for refusal in refused for reason in refusal.reasons]
     hint = "build.py run ROW proves a row; nothing was published"
-    if all(one.only_less for one in refused):
-        hint = "if that is meant: " + " ".join(f"--allow-less {one.row}" for one in refused)
+    if all(refusal.only_less for refusal in refused):
+        hint = "if that is meant: " + " ".join(f"--allow-less {refusal.row}" for refusal in refused)
     return GateError("; ".join(lines), hint=hint, details=gate.DOCS)
 
 
@@ -336,7 +336,7 @@ def _whole(by: Publisher, published: Sequence[Published]) -> str:
     rows = {cell.id for cell in cells(by.project)}
     before = by.registry.manifest(by.base, by.scheme.set)
     old = set_index.kept(before, rows, {one.row for one in published})
-    there = [one for one in old if by.registry.digest_of(by.base, one["digest"])]
+    there = [entry for entry in old if by.registry.digest_of(by.base, entry["digest"])]
     made = set_index.index((*there, *new))
     by.registry.put_manifest(by.base, made.digest, made)
     return made.digest

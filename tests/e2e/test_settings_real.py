@@ -131,7 +131,7 @@ def planted(fault: Fault, image: str, docker: Docker, runner: Runner) -> Iterato
 
 
 def test_the_image_itself_is_green(untouched: frozenset[str]) -> None:
-    assert {one for one in untouched if not one.startswith("ledger.")} == {"static.site-layers"}
+    assert {check for check in untouched if not check.startswith("ledger.")} == {"static.site-layers"}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

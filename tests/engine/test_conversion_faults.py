@@ -176,7 +176,7 @@ def test_several_at_once_do_not_exceed_the_disk(
     try:
         with ThreadPoolExecutor(3) as pool:
             rows = [pool.submit(row, number) for number in range(3)]
-            failed = [error for one in rows if (error := one.exception())]
+            failed = [error for row in rows if (error := row.exception())]
         made = sorted(disk.glob("*/x.sif"))
         assert len(made) == room, failed
         assert all(isinstance(error, DiskError) and "needs" in error.cause for error in failed)

@@ -72,7 +72,7 @@ def test_the_same_file_by_every_way_and_no_more_disk_than_is_stated(
         assert made.bytes <= convert.needed(way, size, none)
         of[way] = contents.of_sif(own, target)
         differing = contents.differences(of[OPEN[0]], of[way])
-        assert [one for one in differing if one.what != "time"] == []
+        assert [difference for difference in differing if difference.what != "time"] == []
     assert {"zeros", "x"} <= set(of[Way.ARCHIVE])
     assert "gone" not in of[Way.ARCHIVE]
 

@@ -61,13 +61,17 @@ def context(folder: Path, base: str, gcc: str) -> None:
     (folder / "start").write_bytes(START)
     (folder / "wheels").mkdir()
     pins: dict[str, str] = {}
-    made = [wheel("torch", FRAMEWORK, "2.6.0"), OUTSIDE, *(wheel(one.name, one.files) for one in HOSTILE)]
+    made = [
+        wheel("torch", FRAMEWORK, "2.6.0"),
+        OUTSIDE,
+        *(wheel(package.name, package.files) for package in HOSTILE),
+    ]
     for file, content in made:
         (folder / "wheels" / file).write_bytes(content)
         name, version, *_ = file.split("-")
         digest = hashlib.sha256(content).hexdigest()
         pins[name.replace("_", "-")] = f"{name}=={version} --hash=sha256:{digest}\n"
-    names = {one.name for one in HOSTILE}
+    names = {package.name for package in HOSTILE}
     (folder / "torch.txt").write_text(pins["torch"])
     (folder / "outside.txt").write_text(pins["outside"])
     (folder / "hostile.txt").write_text("".join(line for name, line in pins.items() if name in names))
@@ -95,7 +99,7 @@ def probed(docker: Docker, runner: Runner, folder: Path) -> dict[str, object]:
     job = engine.Job(
         image=harness.reference("hostile"),
         argv=("/opt/stack/bin/python", "-B", "/probes/additions.py", "/dev/stdout",
-              *(one.name for one in HOSTILE)),
+              *(package.name for package in HOSTILE)),
         mounts=(engine.Mount(source=harness.PROBES, target="/probes"),), network=False,
     )  # fmt: skip
     done = engine.run(docker, job)
@@ -123,11 +127,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
             "ledger": documents.ledger,
             "files": documents.files,
         }
-        added = tuple(Package(name=one.name, version="1.0") for one in HOSTILE)
+        added = tuple(Package(name=package.name, version="1.0") for package in HOSTILE)
         stack = replace(
             stack,
             compiled=(),
-            pip=tuple(Added(name=one.name, version="1.0") for one in HOSTILE),
+            pip=tuple(Added(name=package.name, version="1.0") for package in HOSTILE),
             lock=replace(stack.lock, packages=(*stack.lock.packages, *added), added=added),
         )
         yield Built(docker=docker, runner=runner, folder=folder, facts=facts, stack=stack)
@@ -147,7 +151,7 @@ def test_each_is_named_by_its_check(hostile: Hostile, built: Built) -> None:
 
 
 def test_no_other_check_has_a_word_about_them(built: Built) -> None:
-    meant = {check for one in HOSTILE for check in one.red}
+    meant = {check for package in HOSTILE for check in package.red}
     assert {check: said for check, said in details(built).items() if said and check not in meant} == {}
 
 

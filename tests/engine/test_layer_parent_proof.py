@@ -131,7 +131,7 @@ def test_only_the_proof_of_this_very_image_is_taken_over(of: Subject, docker: Do
     assert found and (found.parent, found.started) == (of.image.id, known.started)
     elsewhere = replace(of, site=replace(SITE, cache="registry.planted.example/cache"))
     assert ParentProof(elsewhere, ROW).taken is None, "the parent was not searched for that"
-    assert "static.user" in {one.id for one in failed[0].failed}
+    assert "static.user" in {check.id for check in failed[0].failed}
 
 
 @pytest.mark.parametrize(

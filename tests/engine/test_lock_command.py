@@ -56,7 +56,10 @@ def test_additions_are_locked_together_with_the_frameworks(
     code, _, err = call(capsys, "--matrix", str(project(tmp_path, '["thing>=1"]')), "lock")
     assert code == 0, err
     found = lockfile.read(tmp_path / "locks" / "small-a.txt")
-    assert [(one.name, one.version) for one in found.added] == [("helper", "2.0"), ("thing", "1.5")]
+    assert [(package.name, package.version) for package in found.added] == [
+        ("helper", "2.0"),
+        ("thing", "1.5"),
+    ]
     assert dict(found.asked_by) == {"helper": ("thing",)}
     assert lockfile.pins(found) == lockfile.pins(alone) and lockfile.added_pins(alone) == ""
     assert lockfile.added_pins(found).count("--hash=sha256:") == 2
@@ -103,14 +106,14 @@ def test_a_name_of_two_indexes_is_of_the_one_that_the_row_says(
     code, out, err = call(capsys, "--matrix", str(path), "lock")
     assert code == 5
     found = lockfile.read(tmp_path / "locks" / "small-a.txt")
-    assert [(one.name, one.version) for one in found.added] == [("ours", "1.0+cu124")]
+    assert [(package.name, package.version) for package in found.added] == [("ours", "1.0+cu124")]
     assert found.extra == ("ours",) and lockfile.added_pins(found).count("--hash=sha256:") == 1
     code, plan, more = call(capsys, "--matrix", str(path), "plan")
     told = " ".join(f"{plan} {more}".split())
     for row, (_, who, why) in CONFUSED.items():
         assert row in told and who in told and why in told, told
     assert "pip-index" in told and "small-a" in told
-    texts = [one.read_text() for one in (tmp_path / "locks").iterdir()]
+    texts = [path.read_text() for path in (tmp_path / "locks").iterdir()]
     assert not any(
         "xK39fjDk20fkQ" in text or extra.address in text for text in (out, err, plan, more, *texts)
     )
@@ -224,8 +227,10 @@ def test_what_is_compiled_is_locked_by_its_source_and_nothing_of_it_is_run(
     code, _, err = call(capsys, "--matrix", str(path), "lock")
     assert code == 0, err
     found = lockfile.read(tmp_path / "locks" / "small-a.txt")
-    assert [f"{one.name} {one.version}" for one in found.compiled] == ["fast-op 1.5"], "2.0 has no source"
-    assert [one.name for one in found.added] == ["helper"]
+    assert [f"{package.name} {package.version}" for package in found.compiled] == ["fast-op 1.5"], (
+        "2.0 has no source"
+    )
+    assert [package.name for package in found.added] == ["helper"]
     assert [builder.name for builder in found.builders] == ["maker", "of-maker"]
     assert not Path("/tmp/fast-op-was-run").exists()
     (row,) = cells(Project(root=tmp_path, matrix=path, out=tmp_path / "out"))

@@ -167,7 +167,7 @@ def _image(root: Path, folder: Path, docker: Docker, runner: Runner) -> dict[str
     assert runner(docker.command("save", "--output", archive, reference)).ok
     forget(docker, reference)
     with tarfile.open(archive) as opened:
-        files = ((one.name, opened.extractfile(one)) for one in opened if one.isfile())
+        files = ((file.name, opened.extractfile(file)) for file in opened if file.isfile())
         return {f"image/{name}": _unpacked(content.read()) for name, content in files if content}
 
 

@@ -68,10 +68,10 @@ def test_what_is_there_is_not_sent_again(rows: Rows, server: RegistryServer, sai
     assert 256 * 1024 < second.sent_bytes < 300 * 1024, "the base is there already"
     assert second.present_bytes > 900_000
     again = publish_rows(by, [one, two])
-    assert [one.sent_bytes for one in again] == [0, 0]
-    assert [one.digest for one in again] == [first.digest, second.digest]
+    assert [published.sent_bytes for published in again] == [0, 0]
+    assert [published.digest for published in again] == [first.digest, second.digest]
     assert any("0 bytes sent" in line for line in said)
-    assert [one.pull_bytes for one in (first, second, *again)] == [None, None, 0, 0]
+    assert [published.pull_bytes for published in (first, second, *again)] == [None, None, 0, 0]
 
 
 def test_what_a_node_pulls_is_what_yesterdays_image_does_not_have(

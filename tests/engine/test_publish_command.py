@@ -56,7 +56,7 @@ def test_a_sif_goes_under_the_same_gate_and_apptainer_pulls_it(
     assert sign.file_sha256(back) == made.sha256
     with pytest.raises(GateError, match=r"one: yesterday it had a \.sif"):
         publish_rows(replace(by, sif=False), [row])
-    assert [one.sent_bytes for one in publish_rows(by, [row])] == [0, 0]
+    assert [published.sent_bytes for published in publish_rows(by, [row])] == [0, 0]
 
 
 # -- the command -----------------------------------------------------------------------------------

@@ -248,7 +248,7 @@ def test_killed_between_two_moving_tags(
     assert [image_at(server, row.stack.id) for row in today] == [image_id(rows, row) for row in today]
     assert not (by.folder / JOURNAL).exists()
     sent_again = publish_rows(by, today)
-    assert [one.sent_bytes for one in sent_again] == [0, 0]
+    assert [published.sent_bytes for published in sent_again] == [0, 0]
 
 
 def names_of(server: RegistryServer) -> dict[str, str]:
@@ -264,7 +264,7 @@ def test_the_tag_of_all_rows_never_shows_a_mixed_set(
     rows.matrix_has("one", "two", "three")
     by = publisher(rows, access(server), said, scheme=Publish(set="all"))
     first = publish_rows(by, [rows.row("one"), rows.row("two"), rows.row("three")])
-    yesterday = {one.row: one.digest for one in first}
+    yesterday = {published.row: published.digest for published in first}
     assert names_of(server) == yesterday
     seen: list[dict[str, str]] = []
 
@@ -275,7 +275,7 @@ def test_the_tag_of_all_rows_never_shows_a_mixed_set(
     with before(server, decide) as proxy:
         to = publisher(rows, access(server, proxy.address), said, scheme=by.scheme)
         second = publish_rows(to, [rows.row("one"), rows.row("two")])
-    today = yesterday | {one.row: one.digest for one in second}
+    today = yesterday | {published.row: published.digest for published in second}
     assert names_of(server) == today
     assert len(seen) > 20 and all(one in (yesterday, today) for one in seen)
     rows.matrix_has("one", "two")

@@ -133,6 +133,6 @@ def test_steps_that_ran_again_after_a_prune_are_counted_twice(
     engine.remove(own, reference(made))
     assert runner(own.command("builder", "prune", "--all", "--force")).ok
     found = sharing([first, solve(recipe("b", salt), tmp_path, own, runner)])
-    assert {one.times for one in found.repeated} == {2}
+    assert {repeated.times for repeated in found.repeated} == {2}
     assert len(found.repeated) == STEPS - 1, "all but the row's own"
     assert f"{STEPS - 1} more than once" in sentence(found)

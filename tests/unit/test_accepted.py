@@ -62,7 +62,7 @@ def refusal(row: Cell) -> Refusal:
 
 def test_rows_that_differ_in_what_no_index_is_asked_are_one_question() -> None:
     asked = combinations.questions([CELL, cell(gcc="12"), cell(gpu_arch=("8.0",)), cell(torch="2.8.0")])
-    assert [one.rows for one in asked] == [3, 1]
+    assert [question.rows for question in asked] == [3, 1]
 
 
 def test_a_compiler_in_wheels_is_a_question_too() -> None:

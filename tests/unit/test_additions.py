@@ -73,14 +73,14 @@ def test_what_is_only_of_the_additions_is_a_list_of_its_own() -> None:
     row = with_pip("einops", "timm")
     more = (EINOPS, pin("timm", "1.0", "a"), pin("safetensors", "0.5", "timm", "other"))
     lock = locked(row, *more)
-    assert [one.name for one in lock.added] == ["einops", "timm", "safetensors"]
+    assert [package.name for package in lock.added] == ["einops", "timm", "safetensors"]
     assert dict(lock.asked_by)["safetensors"] == ("timm", "other")
     assert lockfile.pins(lock) == ALONE
     assert lockfile.added_pins(lock) == "".join(
         f"{name} \\\n{HASH}\n" for name in ("einops==0.8.2", "timm==1.0", "safetensors==0.5")
     )
     assert lock.version("einops") == "0.8.2" and lock.toolchain == ()
-    assert [(one.name, one.version) for one in resolved(row, lock).pip] == [
+    assert [(package.name, package.version) for package in resolved(row, lock).pip] == [
         ("einops", "0.8.2"),
         ("timm", "1.0"),
     ]
@@ -91,7 +91,7 @@ def test_an_addition_that_the_frameworks_have_is_in_no_second_list() -> None:
     lock = locked(row)
     assert (lock.added, lock.version("numpy") is None) == ((), False)
     stack = resolved(row, lock)
-    assert [one.name for one in stack.pip] == ["numpy"]
+    assert [package.name for package in stack.pip] == ["numpy"]
     assert "additions" not in dockerfile.render(stack, SOURCES).text("Dockerfile")
 
 

@@ -258,4 +258,4 @@ def test_the_end_of_the_test_of_a_definition_file_says_it_too(
     change(told)
     told["built-torch"] = told["built"]["torch"]
     wrong = judge.wrong(told, ["torch"])
-    assert any(says in one for one in wrong) if says else wrong == [], wrong
+    assert any(says in problem for problem in wrong) if says else wrong == [], wrong

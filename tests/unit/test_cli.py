@@ -185,7 +185,7 @@ def test_a_documented_refusal_is_passed_over_by_allow_and_a_read_one_is_not(
     refused = json.loads(out)
     assert (code, refused["cause"], refused["rules"][0]["how"]) == (5, "cudnn", "documented")
     code, out, _ = call(capsys, *asked, "--allow", "cudnn", "--allow", "declared")
-    (rule,) = (one for one in json.loads(out)["rules"] if one["rule"] == "cudnn")
+    (rule,) = (rule for rule in json.loads(out)["rules"] if rule["rule"] == "cudnn")
     assert (code, rule["said"]) == (0, "is allowed")
     code, out, _ = call(capsys, "explain", "cuda12-torch", "--set", "gcc=14", "--allow", "cuda-gcc")
     assert (code, "this is final" in out) == (5, True)

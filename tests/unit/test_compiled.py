@@ -176,7 +176,7 @@ def test_a_lock_has_the_source_what_it_runs_with_and_what_is_not_shipped() -> No
 def test_what_both_asks_for_is_compiled_and_no_wheel() -> None:
     """Another addition may require it, so that uv finds a wheel as well."""
     lock = locked(ROW_COMPILING, both=ALONE + EINOPS + pin("fast-op", "1.2", "other"))
-    assert [one.name for one in lock.added] == ["einops"]
+    assert [package.name for package in lock.added] == ["einops"]
 
 
 def test_a_row_says_what_a_source_does_not() -> None:

@@ -14,7 +14,9 @@ from stackwright.core.components.table import COMPONENTS
 
 PACKAGE = "stackwright"
 COMPONENTS_FOLDER = f"{PACKAGE}/core/components/"
-NAMED = re.compile("|".join(sorted({word for one in COMPONENTS for word in (one.name, one.title)})), re.I)
+NAMED = re.compile(
+    "|".join(sorted({word for component in COMPONENTS for word in (component.name, component.title)})), re.I
+)
 ROW = re.compile(r"\bcuda12-torch\b")
 """The default row of matrix.yaml, which the examples of a help name."""
 

@@ -214,7 +214,9 @@ def test_a_run_that_was_killed_in_its_probes_continues_there(killed: Path, good:
     assert found.seconds(Phase.DEFINITION) == 1260.0
     assert (killed.read_bytes(), good.read_bytes()) == (b"today", b"yesterday")
     before = record.load_all(job.project.records, definition=True).records
-    assert [one.status for one in before] == [Status.COMPLETE, Status.FAILED], "yesterday's is still there"
+    assert [earlier.status for earlier in before] == [Status.COMPLETE, Status.FAILED], (
+        "yesterday's is still there"
+    )
 
 
 def test_an_interrupt_in_the_probes_is_recorded_with_the_file(killed: Path, good: Path, job: Job) -> None:

@@ -62,7 +62,7 @@ def test_no_two_digits_look_alike_and_each_shows_its_own(digits: Any) -> None:
 
 def test_every_framework_has_an_example() -> None:
     assert {path.stem.removesuffix("_mnist") for path in FOLDER.glob("*_mnist.py")} == {
-        *(one.name for one in MODULES),
+        *(module.name for module in MODULES),
         "torch_distributed",
         "jax",
     }
@@ -72,7 +72,7 @@ def test_every_framework_has_an_example() -> None:
 def test_nothing_is_loaded_from_elsewhere(path: Path) -> None:
     """No data set, no hub: only the framework, Horovod, what every Python has, and what lies beside it."""
     known = {
-        *(one.name for one in MODULES),
+        *(module.name for module in MODULES),
         "horovod",
         "jax",
         "numpy",

@@ -202,7 +202,7 @@ def test_60_columns_keep_the_name_of_the_row() -> None:
         tiers="docker 4, sif 4", image=5_860_000_000, sif=2_910_000_000, seconds=400.0, definition="",
     )  # fmt: skip
     text = printed(table.table([built(row=ROW)], ()), show.table([line]))
-    assert sum(ROW in one for one in text.splitlines()) >= 2
+    assert sum(ROW in line for line in text.splitlines()) >= 2
     assert max(map(len, text.splitlines())) <= COLUMNS
 
 

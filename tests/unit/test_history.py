@@ -71,7 +71,7 @@ def test_what_is_known_is_not_read_again_and_a_damaged_record_is_passed_over(tmp
 
 def test_of_each_row_the_last_record_and_the_last_complete_one_are_kept_in_full(tmp_path: Path) -> None:
     days = [replace(built(row="one"), started=f"2026-01-0{day}T03:00:00Z") for day in (1, 2, 3)]
-    failed = [replace(one, status=Status.FAILED) for one in days[2:]]
+    failed = [replace(day, status=Status.FAILED) for day in days[2:]]
     path = filled(tmp_path, *days[:2], *failed, built(row="two"))
     with builds.opened(path) as db:
         assert set(builds.newest_records(db)) == {days[1], failed[0], built(row="two")}

@@ -82,7 +82,7 @@ def test_only_what_is_new_is_installed() -> None:
     assert found.new == (Package(name="transformers", version="4.45.0"),)
     assert found.pins == f"transformers==4.45.0 \\\n{HASH}\n"
     whole = asked.with_layer(STACK, found)
-    assert [one.name for one in whole.pip] == ["transformers"]
+    assert [package.name for package in whole.pip] == ["transformers"]
     assert whole.lock.version("transformers") == "4.45.0"
     assert whole.lock.added == found.new
     assert replace(whole, lock=STACK.lock, pip=()) == STACK
@@ -105,7 +105,7 @@ def test_an_answer_that_would_change_the_parent_is_refused(pin: str, said: str) 
 def test_a_label_names_what_a_layer_added_and_nothing_of_the_parent() -> None:
     label = '{"added": ["einops==0.8.2", "torch==9.9", "horovod==9", "$(x)==1"], "parent": "x"}'
     found = asked.of_label(STACK, label)
-    assert [(one.name, one.version) for one in found.pip] == [("einops", "0.8.2")]
+    assert [(package.name, package.version) for package in found.pip] == [("einops", "0.8.2")]
     assert found.lock.version("torch") == "2.6.0"
     for text in ("", "{", "[]", '{"added": 1}', '{"added": [1]}', '{"added": []}'):
         assert asked.of_label(STACK, text) is STACK

@@ -79,7 +79,10 @@ def below(seen: tuple[FileFacts, ...] = ()) -> Read:
 def said(*reads: Read, row: Any = sample.ROW, searched: tuple[str, ...] = ("mirror",)) -> dict[str, Any]:
     found_in = documents(reads, row)
     left = [
-        {"what": "mirror", "path": one.path, "layer": one.layer} for r in reads for one in r.seen if one.left
+        {"what": "mirror", "path": file.path, "layer": file.layer}
+        for r in reads
+        for file in r.seen
+        if file.left
     ]
     found = {"searched": list(searched), "layers": len(reads), "left": left}
     return {"ledger": found_in.ledger, "files": found_in.files, "layers": found, "image": {"Id": ID}}

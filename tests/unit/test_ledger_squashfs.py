@@ -49,7 +49,7 @@ def test_names_kinds_and_contents(size: int) -> None:
     )
     assert entries["/hard"].sha256 == entries["/a b"].sha256 == hashlib.sha256(b"a\n").hexdigest()
     assert (entries["/hard"].again, entries["/c\\d"].uid, entries["/empty"].size) == (True, 1000, 0)
-    assert [(one.path, one.left) for one in found.seen] == [("/c\\d", ("secret",))]
+    assert [(file.path, file.left) for file in found.seen] == [("/c\\d", ("secret",))]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_file_of_the_same_bytes_is_not_searched_again() -> None:
 
 
 def test_a_file_of_another_size_is_searched() -> None:
-    assert [one.path for one in read(known=clean(b"other")).seen] == ["/c\\d"]
+    assert [file.path for file in read(known=clean(b"other")).seen] == ["/c\\d"]
 
 
 def test_other_bytes_of_the_same_size_are_refused_and_so_read_again() -> None:

@@ -122,7 +122,7 @@ def test_the_lock_pins_packages_and_does_not_depend_on_the_rest(full: Stack, fol
         request(cell(**{name: read(folder, FULL).value(name) for name in FULL if name != "apt"}))
         == LOCK.request
     )
-    assert [(one.name, one.version) for one in full.apt] == [
+    assert [(package.name, package.version) for package in full.apt] == [
         ("git", "1:2.47.3-0+deb13u1"),
         ("libgl1", "1.7.0-1"),
     ]

@@ -156,7 +156,7 @@ def test_a_record_with_an_mpi_or_nccl_of_another_notation_has_no_recipes(name: s
 def test_kubernetes_is_asked_for_the_recorded_rows_user(user: str, asked: str) -> None:
     record = all_passed()
     made = recipes(replace(record, declared=(*record.declared, ("user", user))), "i")
-    (text,) = (one.text for one in made if one.name == "Kubernetes")
+    (text,) = (recipe.text for recipe in made if recipe.name == "Kubernetes")
     assert f"runAsUser: {asked}\n" in text
 
 

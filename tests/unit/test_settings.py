@@ -301,6 +301,6 @@ def test_no_record_page_or_log_holds_what_was_planted(tmp_path: Path) -> None:
 def test_a_check_says_nothing_of_what_it_saw() -> None:
     facts = docker_facts(ROW)
     facts["link"]["modules"]["torch"]["error"] = f"cannot log in with password={SECRET}"
-    check = next(one for one in verify(ROW, facts, "docker", {}).checks if one.id == "link.import")
+    check = next(check for check in verify(ROW, facts, "docker", {}).checks if check.id == "link.import")
     assert check.outcome is Outcome.FAILED
     assert SECRET not in check.detail

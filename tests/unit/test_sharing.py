@@ -109,7 +109,9 @@ def test_another_text_or_another_input_is_another_step() -> None:
     first = identities(alone(), FILES)["[frameworks"]
     assert identities(alone(text=FRAMEWORKS + " more"), FILES)["[frameworks"] != first
     other = {
-        digest: replace(step, inputs=tuple("base-2" if one == "base" else one for one in step.inputs))
+        digest: replace(
+            step, inputs=tuple("base-2" if source == "base" else source for source in step.inputs)
+        )
         for digest, step in alone().items()
     }
     assert identities({**other, "base-2": other["base"]}, FILES)["[frameworks"] != first
@@ -133,7 +135,7 @@ def test_buildkit_s_own_steps_are_not_told_and_the_export_is() -> None:
 def test_the_registry_of_the_site_s_cache_is_not_told() -> None:
     name = "importing cache manifest from registry.planted.example:5000/hpc/cache:row"
     names = [step.name for step in own_steps(alone() | solve(vertex("import", name)), FILES)]
-    assert "importing cache manifest" in names and not any("planted" in one for one in names)
+    assert "importing cache manifest" in names and not any("planted" in name for name in names)
 
 
 # -- counting ----------------------------------------------------------------------------------------

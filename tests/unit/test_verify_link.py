@@ -86,7 +86,7 @@ def test_what_is_tried_and_does_not_work(red: str, change: Change, says: str) ->
 def test_a_framework_without_a_compiler_of_its_own_says_so() -> None:
     facts = docker_facts(ROW)
     facts["compile"] = {"absent": "PyTorch 2.4.0 has no torch.compile for Python 3.13", "error": None}
-    check = next(one for one in verify(ROW, facts, "docker", {}).checks if one.id == "link.compile")
+    check = next(check for check in verify(ROW, facts, "docker", {}).checks if check.id == "link.compile")
     assert (check.outcome, check.detail) == (Outcome.PASSED, facts["compile"]["absent"])
 
 

@@ -35,7 +35,7 @@ def lines(proof: Proof) -> Iterator[str]:
     for check in failed:
         yield f"  {check.id}: {check.why}"
         yield f"      {check.detail}"
-    if asked := sum(one.detail.startswith(NOT_ASKED) for one in proof.verdict.checks):
+    if asked := sum(check.detail.startswith(NOT_ASKED) for check in proof.verdict.checks):
         yield f"  {asked} more claims are not shown to be true: what they need has failed"
 
 
@@ -84,12 +84,12 @@ def document(proof: Proof) -> dict[str, Any]:
             }
             for check in proof.verdict.checks
         ],
-        "untrue": [one.id for one in proof.verdict.failed],
+        "untrue": [check.id for check in proof.verdict.failed],
     }  # fmt: skip
 
 
 def _versions(found: Sequence[Moved]) -> list[dict[str, str | None]]:
-    return [{"name": one.name, "before": one.before or None, "now": one.now or None} for one in found]
+    return [{"name": moved.name, "before": moved.before or None, "now": moved.now or None} for moved in found]
 
 
 def refuse(proof: Proof) -> None:

@@ -71,7 +71,7 @@ def _run(of: Subject, argv: tuple[str, ...], mounts: tuple[Mount, ...]) -> Compl
 def read(tree: Path, of: Subject) -> Read:
     """Return what is in the tree, as root would own it. Nothing of the site may be in it."""
     found = in_folder(tree, site_leaks.search(of.site))
-    left = sorted({f"{one.path} ({', '.join(one.left)})" for one in found.seen if one.left})
+    left = sorted({f"{file.path} ({', '.join(file.left)})" for file in found.seen if file.left})
     if left:
         raise RejectedError(f"the new files hold settings of the site: {', '.join(left[:SHOWN])}")
     return found

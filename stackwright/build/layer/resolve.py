@@ -59,7 +59,7 @@ def resolve(question: Question, *, site: Site, runner: Runner) -> Resolved:
         held.write_text(asked.constraints(stack))
         more = ("--find-links", question.wheels) if question.wheels else ()
         answer = compile_pins(
-            cell, tuple(one.requirement for one in wanted), uv=settings.UV, runner=runner,
+            cell, tuple(addition.requirement for addition in wanted), uv=settings.UV, runner=runner,
             environment=dict(site.uv), options=("--no-config", "--constraints", held, *more),
         )  # fmt: skip
     if not answer.ok:

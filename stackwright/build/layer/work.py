@@ -75,7 +75,8 @@ def layer(of: Subject, rows: Sequence[Planned], wanted: Wanted, say: Callable[[s
         )
     question = Question(stack=stack, wanted=wanted.additions, wheels=wanted.wheels)
     found = resolve.resolve(question, site=of.site, runner=of.runner)
-    say(f"the layer on {of.image.of}: {', '.join(f'{one.name} {one.version}' for one in found.new)}")
+    packages = ", ".join(f"{package.name} {package.version}" for package in found.new)
+    say(f"the layer on {of.image.of}: {packages}")
     of.project.out.mkdir(parents=True, exist_ok=True)
     proof = ParentProof(of, row.planned)
     with (
@@ -116,7 +117,7 @@ def _on_image(of: Subject, found: Resolved, tree: Path, new: Read, name: str) ->
         digest=published(of),
         layers=tuple(described["RootFS"]["Layers"]),
     )  # fmt: skip
-    named = tuple(f"{one.name}=={one.version}" for one in found.new)
+    named = tuple(f"{package.name}=={package.version}" for package in found.new)
     label = json.dumps({"parent": of.image.id, "added": list(named)}, sort_keys=True, separators=(",", ":"))
     name = name or f"stackwright/{of.image.row}:{of.image.key[:12]}-{_short(found)}"
     if not NAME.fullmatch(name):
@@ -169,7 +170,7 @@ def _subject(of: Subject, made: Made, proof: ParentProof) -> Subject:
         if proof.taken is None:
             return layered
         return replace(layered, reading=partial(proof.of_image, layered), added=whole)
-    named = tuple(f"{one.name}=={one.version}" for one in made.added.new)
+    named = tuple(f"{package.name}=={package.version}" for package in made.added.new)
     rooted = tuple(replace(entry, uid=0, gid=0) for entry in made.new.layer.entries)
     new = replace(made.new, layer=replace(made.new.layer, entries=rooted))
     if proof.taken is None:

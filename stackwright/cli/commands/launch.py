@@ -33,7 +33,7 @@ def _was_given(context: click.Context, name: str) -> bool:
 def _refuse_foreign(launcher: str, stack: Stack) -> None:
     """Refuse a launcher that comes with a communication layer that the row does not have."""
     if launcher in LAUNCHERS and launcher not in started_by(dict(stack.communication)):
-        owner = next(one for one in COMMUNICATION if launcher in dict(one.launchers))
+        owner = next(layer for layer in COMMUNICATION if launcher in dict(layer.launchers))
         has = " and ".join(one.title for one in of(stack.communication))
         raise UsageError(
             f"--{launcher} starts programs of {owner.title}, and {stack.id} has {has}",

@@ -106,10 +106,10 @@ def _lines(made: Result) -> list[str]:
     tiers = ", ".join(f"{tier} {verdict.tier(tier)}" for tier in Tier)
     return [
         f"{made.made.name}: a layer on {made.parent.image.of}",
-        *(f"  added {one.name} {one.version}" for one in found.new),
-        *(f"  there {one.name} {one.version}: the parent has it" for one in found.there),
+        *(f"  added {package.name} {package.version}" for package in found.new),
+        *(f"  there {package.name} {package.version}: the parent has it" for package in found.there),
         f"  {tiers}",
         f"  proven again in {made.seconds:.0f} s, {_read(made)}",
-        *(f"  {one.id}: {one.detail}" for one in verdict.failed),
+        *(f"  {check.id}: {check.detail}" for check in verdict.failed),
         f"  statement: {made.path}",
     ]

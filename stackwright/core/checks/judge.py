@@ -75,11 +75,11 @@ def verify(stack: Stack, facts: Mapping[str, Any], world: str, not_run: Mapping[
 
 def _because(needed: Iterable[Check]) -> str:
     """Why a check is not asked, by the first of those that it needs; empty where it is to be asked."""
-    for one in needed:
-        if one.outcome is Outcome.FAILED:
-            return f"{NOT_ASKED} {one.id} failed"
-        if one.outcome is Outcome.NOT_RUN and one.detail.startswith(NOT_ASKED):
-            return one.detail
+    for check in needed:
+        if check.outcome is Outcome.FAILED:
+            return f"{NOT_ASKED} {check.id} failed"
+        if check.outcome is Outcome.NOT_RUN and check.detail.startswith(NOT_ASKED):
+            return check.detail
     return ""
 
 

@@ -16,7 +16,7 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     """What probes/run.py is asked to do as the image's user."""
     compiling = ("compile",) if stranger.compiles_at_run_time(stack) else ()
     every = [one.words(stack, gpus) for one in of((*stack.frameworks, *stack.communication))]
-    compiled = (f"compiled={','.join(one.name for one in stack.compiled)}",) if stack.compiled else ()
+    compiled = (f"compiled={','.join(package.name for package in stack.compiled)}",) if stack.compiled else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
         Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling, *additions_words(stack)),
@@ -53,7 +53,8 @@ def additions_words(stack: Stack) -> tuple[str, ...]:
     if not stack.added:
         return ()
     named = {
-        one.name: f"{one.name}{':' if one.modules else ''}{'+'.join(one.modules)}" for one in stack.added
+        package.name: f"{package.name}{':' if package.modules else ''}{'+'.join(package.modules)}"
+        for package in stack.added
     }
-    along = (f"+{one.name}" for one in stack.lock.added if one.name not in named)
+    along = (f"+{package.name}" for package in stack.lock.added if package.name not in named)
     return (f"additions={','.join((*named.values(), *along))}",)

@@ -16,9 +16,9 @@ def environment(
 ) -> tuple[tuple[str, str], ...]:
     """Return the variables that its build reads: those of all builds of the row, those that are known, and
     those that the row has for it."""
-    found = {one.name: one.value for one in shared} | dict(sources.of(which).environment)
-    for one in wanted:
-        found |= dict(one.environment) if name(one) == which else {}
+    found = {variable.name: variable.value for variable in shared} | dict(sources.of(which).environment)
+    for addition in wanted:
+        found |= dict(addition.environment) if name(addition) == which else {}
     return tuple(sorted(found.items()))
 
 

@@ -118,7 +118,7 @@ def _lines(written: Iterable[str]) -> Iterator[str]:
 
 def with_needs(source: Source, wanted: Iterable[Addition]) -> Source:
     """Return the source with what a row says that its compiling needs."""
-    more = (line for one in wanted if additions.name(one) == source.name for line in one.needs)
+    more = (line for addition in wanted if additions.name(addition) == source.name for line in addition.needs)
     return replace(source, needs=tuple(dict.fromkeys((*source.needs, *more))))
 
 

@@ -94,7 +94,9 @@ def _once(cell: Cell) -> Answer:
 def _read(cell: Cell) -> Answer:
     if not _given(cell):
         return Ruling.SILENT
-    if compiled(cell) or any(one.build and one.build.stage for one in COMMUNICATION if cell.value(one.name)):
+    if compiled(cell) or any(
+        layer.build and layer.build.stage for layer in COMMUNICATION if cell.value(layer.name)
+    ):
         return Ruling.FITS
     values = ((FIELD, _given(cell)[0].name), ("compile", "nothing"))
     return Clash(
@@ -102,7 +104,7 @@ def _read(cell: Cell) -> Answer:
     )
 
 
-SOURCES = (FIELD, "compile", *(one.name for one in COMPONENTS))
+SOURCES = (FIELD, "compile", *(component.name for component in COMPONENTS))
 """Fields that say what is compiled."""
 
 RULES = (

@@ -65,14 +65,14 @@ def document(
         "pins": added.pins,
         "checks": {check.id: str(check.outcome) for check in verdict.checks},
         "tiers": {str(tier): str(verdict.tier(tier)) for tier in Tier},
-        "failed": [one.id for one in verdict.failed],
+        "failed": [check.id for check in verdict.failed],
         "taken_over": list(names(verdict)) if parent else [],
         **({"taken_from": rests} if rests else {}),
     }  # fmt: skip
 
 
 def _versions(found: Sequence[Package]) -> dict[str, str]:
-    return {one.name: one.version for one in found}
+    return {package.name: package.version for package in found}
 
 
 def parent_of(said: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ def history(stack: Stack) -> tuple[str, ...]:
 
 
 def _own(stack: Stack) -> dict[str, str]:
-    return {one.name: one.value for one in stack.env}
+    return {variable.name: variable.value for variable in stack.env}
 
 
 def _last_step(stack: Stack) -> dict[str, str]:
@@ -106,7 +106,7 @@ def runscript(stack: Stack) -> tuple[str, ...]:
 
 def settings(stack: Stack) -> dict[str, Any]:
     """Return what Docker's description of the image has under Config, but for the labels."""
-    ports: dict[str, dict[str, Any]] = {one: {} for one in stack.exposed}
+    ports: dict[str, dict[str, Any]] = {port: {} for port in stack.exposed}
     return {
         "Env": [f"{name}={value}" for name, value in environment(stack).items()],
         "Entrypoint": list(entrypoint(stack)),

@@ -79,7 +79,7 @@ def apart(answers: Answers, sources: tuple[Source, ...] = ()) -> Found:
         toolchain=answers.toolchain,
         asked_by=tuple((which, asked[which]) for which in (*added, *builders) if which in asked),
         moved=tuple(_moved(before, after)),
-        extra=tuple(_answered_by(answers.both, {_plain(one) for one in answers.extra})),
+        extra=tuple(_answered_by(answers.both, {_plain(package) for package in answers.extra})),
         needs=tuple((source.name, names((*source.requires, *source.needs))) for source in sources),
     )
 

@@ -75,7 +75,7 @@ class Rules:
         kept = stage.known.get(choices)
         if kept is None:
             kept = stage.known[choices] = {}
-        key = tuple([values[one] for one in stage.places])
+        key = tuple([values[place] for place in stage.places])
         known = kept.get(key)
         if known is None:
             before = self._left(stages[:-1], place, choices, values, rest)

@@ -36,10 +36,14 @@ LIBRARIES = ("nccl", "cudnn", "cuda-runtime")
 """Of which an image has one."""
 
 OWN = {
-    package: one.name
-    for one in COMPONENTS
-    if one.field.versioned and one.kind is not Kind.TOOL
-    for package in (one.name, one.package, *(name for name, _ in (*one.aliases, *one.indexed)))
+    package: component.name
+    for component in COMPONENTS
+    if component.field.versioned and component.kind is not Kind.TOOL
+    for package in (
+        component.name,
+        component.package,
+        *(name for name, _ in (*component.aliases, *component.indexed)),
+    )
 }
 """The field of each package that has one. A layer may add a tool, and then nothing serves it."""
 ADDED = ("pip", "compile")
@@ -111,7 +115,7 @@ def _second(cell: Cell, lock: Lock) -> Clash | None:
 def _without(lock: Lock) -> Lock:
     """Return the lock without what only the additions need."""
     added = {package.name for package in lock.added}
-    return replace(lock, packages=tuple(one for one in lock.packages if one.name not in added))
+    return replace(lock, packages=tuple(package for package in lock.packages if package.name not in added))
 
 
 def _library(package: str) -> str:
@@ -149,12 +153,12 @@ def _each_moved(lock: Lock, fields: tuple[str, ...]) -> Iterator[Clash]:
 def _as_named(cell: Cell, lock: Lock) -> Clash | None:
     """Refuse what an override changed: the row's own NCCL replaces whatever is required, by additions too."""
     locked = {package.name: package.version for package in lock.packages}
-    for one in by_pip(cell):
-        version = locked.get(name(one))
-        if version is None and not conditional(one):
-            return Clash(values=(("pip", one.requirement),), reason="the lock has no such package")
-        if version is not None and not conditional(one) and not accepts(one, version):
-            values = (("pip", one.requirement), (name(one), version))
+    for addition in by_pip(cell):
+        version = locked.get(name(addition))
+        if version is None and not conditional(addition):
+            return Clash(values=(("pip", addition.requirement),), reason="the lock has no such package")
+        if version is not None and not conditional(addition) and not accepts(addition, version):
+            values = (("pip", addition.requirement), (name(addition), version))
             return Clash(values=values, reason="the lock has another version than the row names")
     return None
 
@@ -183,7 +187,7 @@ def _of_folder(cell: Cell, lock: Lock, which: str) -> bool:
 
 def _shared(cell: Cell, lock: Lock) -> Clash | None:
     """Warn of other versions of what the row has anyway: its layer is another one than that of other rows."""
-    moved = [one for one in lock.moved if not (_field(one[0]) or OF_NVIDIA.fullmatch(one[0]))]
+    moved = [package for package in lock.moved if not (_field(package[0]) or OF_NVIDIA.fullmatch(package[0]))]
     if not moved:
         return None
     fields = " and ".join(asking(cell)) or ADDED[0]
@@ -197,7 +201,7 @@ def _shared(cell: Cell, lock: Lock) -> Clash | None:
 
 def _from_index(cell: Cell, lock: Lock) -> Clash | None:
     """Refuse a package of another index than the row says: a name is taken by who uploads it first."""
-    wanted = {name(one): one for one in cell.pip if one.extra}
+    wanted = {name(package): package for package in cell.pip if package.extra}
     locked = {package.name: package.version for package in lock.packages}
     for which, one in wanted.items():
         if which in locked and which not in lock.extra:

@@ -33,7 +33,7 @@ def _driver(cell: Cell, driver: str) -> Answer:
 
 
 SOURCES = dict.fromkeys(
-    limit.source for one in COMPONENTS for limit in one.limits if limit.package == "numpy"
+    limit.source for component in COMPONENTS for limit in component.limits if limit.package == "numpy"
 )
 
 EXTRA_RULES = (

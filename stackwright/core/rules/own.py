@@ -68,7 +68,7 @@ CUDA = (
     r"|lib(nccl|cudnn|cudart|cublas|cufft|curand|cusolver|cusparse|nvrtc|nvjpeg|npp|nvvm|accinj|cupti).*"
     r"|libcuda\d.*|libnvidia-.*"
 )
-TITLES = "|".join(re.escape(one.package) for one in COMPONENTS)
+TITLES = "|".join(re.escape(component.package) for component in COMPONENTS)
 REFUSED_PACKAGES = (
     Refused(pattern=CUDA, why="brings a second CUDA, or a driver, and the stack's are those of its wheels"),
     Refused(pattern=rf"python3-({TITLES})(-.*)?",

@@ -79,7 +79,7 @@ class _Graph:
         step = self._steps.get(digest)
         if step is None or step.name == CONTEXT:  # a step of a parallel solve is not reported
             return CONTEXT
-        inputs = [self.identity(one) for one in step.inputs]
+        inputs = [self.identity(source) for source in step.inputs]
         if inputs == list(step.inputs):
             return digest
         match = INSTRUCTION.match(step.name)

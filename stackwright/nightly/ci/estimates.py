@@ -37,7 +37,7 @@ def works(rows: Iterable[Planned], records: Iterable[Record]) -> tuple[Work, ...
 
 def unplanned(rows: Iterable[str], planned: Iterable[Work]) -> tuple[Work, ...]:
     """Of rows that have no recipe before a night made their lock: as long as the longest of the others."""
-    longest = max((sum(one.shared.values()) + one.own for one in planned), default=FIRST_GUESS)
+    longest = max((sum(work.shared.values()) + work.own for work in planned), default=FIRST_GUESS)
     return tuple(Work(row=row, shared={}, own=longest) for row in rows)
 
 

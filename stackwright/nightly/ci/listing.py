@@ -18,7 +18,7 @@ TIMEOUTS = (60, 350)
 
 def document(found: Sequence[Shard]) -> dict[str, Any]:
     """``shards list``."""
-    return {"version": 1, "shards": [{"rows": list(one.rows), "minutes": one.minutes} for one in found]}
+    return {"version": 1, "shards": [{"rows": list(shard.rows), "minutes": shard.minutes} for shard in found]}
 
 
 def outputs(found: Sequence[Shard], *, own: bool = False) -> str:

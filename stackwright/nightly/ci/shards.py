@@ -77,7 +77,7 @@ def _packed(groups: Sequence[Group], limit: float) -> list[Group]:
             bins[min(fitting)[1]].add(group)
         else:
             bins.append(_Bin(group))
-    return [one.group for one in bins]
+    return [shard.group for shard in bins]
 
 
 class _Bin:

@@ -38,11 +38,13 @@ def not_read(reason: str) -> Documents:
 
 def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None = None) -> Documents:
     """``reads``: the layers, the lowest first; a SIF is one. ``image``: the ledger of a SIF's own image."""
-    tree = final(one.layer for one in reads)
+    tree = final(read.layer for read in reads)
     told = account(tree, row)
-    seen = [one for read in reads for one in read.seen if one.shapes]
+    seen = [file for read in reads for file in read.seen if file.shapes]
     found = _not_public(seen, tree)
-    keys = {one.path for one in found if KEY in one.shapes and _is_there(one, tree)}
+    keys = {
+        file_facts.path for file_facts in found if KEY in file_facts.shapes and _is_there(file_facts, tree)
+    }
     kinds = sorted({problem.kind for problem in told.problems})
     problems = {
         kind: [[problem.path, problem.what] for problem in told.problems if problem.kind == kind]
@@ -55,10 +57,10 @@ def documents(reads: Sequence[Read], row: Row, image: Mapping[str, Any] | None =
         "counts": {kind: len(every) for kind, every in problems.items()},
         "parts": sorted(map(list, told.parts.items())),  # {"package passwd": …} would be taken for a password
         "credentials": [
-            {"kind": kind, "path": one.path, "layer": one.layer}
-            for one in found
-            for kind in one.shapes
-            if not (kind == KEY and one.path in keys)
+            {"kind": kind, "path": file_facts.path, "layer": file_facts.layer}
+            for file_facts in found
+            for kind in file_facts.shapes
+            if not (kind == KEY and file_facts.path in keys)
         ],
     }
     if image and "parts" in image:
@@ -77,9 +79,9 @@ def _not_public(seen: Iterable[FileFacts], tree: Tree) -> Collection[FileFacts]:
     """Without files that are as a package or a wheel has them: everyone has what is in those."""
     listed, owned = wheels.read(tree.texts), debian.read(tree).owned
     return [
-        one for one in seen
-        if not (one.path in listed and one.sha256 in listed[one.path].sha256)
-        and not (one.path in owned and one.md5 and one.md5 == owned[one.path].md5)
+        file_facts for file_facts in seen
+        if not (file_facts.path in listed and file_facts.sha256 in listed[file_facts.path].sha256)
+        and not (file_facts.path in owned and file_facts.md5 and file_facts.md5 == owned[file_facts.path].md5)
     ]  # fmt: skip
 
 

@@ -106,7 +106,7 @@ def nothing(path: Path, rows: Sequence[str]) -> str:
 
 
 def document(found: Sequence[Line]) -> dict[str, Any]:
-    documents = [asdict(one) for one in found]
+    documents = [asdict(line) for line in found]
     return {
         "version": 1, "nights": [one for one in documents if not one["definition"]],
         "definitions": [one for one in documents if one["definition"]],
@@ -115,19 +115,19 @@ def document(found: Sequence[Line]) -> dict[str, Any]:
 
 def table(found: Sequence[Line]) -> Table:
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
-    name_column(made, "row", [clean(one.row) for one in found])
+    name_column(made, "row", [clean(line.row) for line in found])
     for heading in ("night", "result", "key", "tiers passed", "image", "sif", "time"):
         made.add_column(heading, overflow="fold")
     last = ""
-    for one in found:
-        if one.row != last and last:
+    for line in found:
+        if line.row != last and last:
             made.add_section()
-        texts = (one.started[:16].replace("T", " "), one.state, one.key[:12], one.tiers)
+        texts = (line.started[:16].replace("T", " "), line.state, line.key[:12], line.tiers)
         made.add_row(
-            escape(clean(one.row)) if one.row != last else "", *(escape(clean(text)) for text in texts),
-            _size(one.image), _size(one.sif), duration(one.seconds) if one.seconds else "",
+            escape(clean(line.row)) if line.row != last else "", *(escape(clean(text)) for text in texts),
+            _size(line.image), _size(line.sif), duration(line.seconds) if line.seconds else "",
         )  # fmt: skip
-        last = one.row
+        last = line.row
     return made
 
 

@@ -148,7 +148,7 @@ def pulls(pairs: Sequence[tuple[Record, Sequence[Record]]]) -> Pulls | None:
 
 
 def _why(before: Iterable[Record]) -> str:
-    return UNKNOWN if any(one.image for one in before) else "no run before"
+    return UNKNOWN if any(record.image for record in before) else "no run before"
 
 
 def _before(runs: Iterable[Record]) -> list[Record]:

@@ -100,7 +100,10 @@ def sentence(found: Sharing) -> str:
         f"{found.executed} executed, {found.cached} from the cache, {twice}"
     )
     line += f"; nothing is known of {plural(len(found.untold), 'row')}" if found.untold else ""
-    more = [f"  {one.times} times, in {', '.join(one.rows)}: {one.name}" for one in found.repeated]
+    more = [
+        f"  {repeated.times} times, in {', '.join(repeated.rows)}: {repeated.name}"
+        for repeated in found.repeated
+    ]
     return "\n".join([line, *more])
 
 

@@ -18,7 +18,7 @@ LABELS = {
     "cuda": "CUDA", "cuda_runtime": "CUDA runtime", "cudnn": "cuDNN", "flavour": "Flavour", "gcc": "GCC",
     "gpu_arch": "GPU arch", "mpi.flavour": "MPI flavour", "mpi.version": "MPI version", "nccl": "NCCL",
     "os": "OS", "patches": "Patches", "provider": "Base provider", "python": "Python",
-    **{one.name: one.title for one in COMPONENTS},
+    **{component.name: component.title for component in COMPONENTS},
 }  # fmt: skip
 """How people write the names of a row's fields; a name that is not here is shown as it is."""
 

@@ -65,8 +65,8 @@ class Browser:
         found = self.run(RULES % list(TAGS))
         assert found["testEngine"]["name"] == "axe-core" and found["inapplicable"] is not None
         return [
-            f"{violation['id']}: {violation['help']}: {[one['html'][:160] for one in violation['nodes'][:4]]}"
-            for violation in found["violations"]
+            f"{rule['id']}: {rule['help']}: {[node['html'][:160] for node in rule['nodes'][:4]]}"
+            for rule in found["violations"]
         ]
 
     def open_all(self) -> None:

@@ -117,7 +117,7 @@ class Tampered:
         def listed(found: list[Document]) -> list[Document]:
             if not old:
                 return [*found, kept]
-            return [{**one, **new} if one["digest"] == old else one for one in found]
+            return [{**document, **new} if document["digest"] == old else document for document in found]
 
         self._listed(listed)
         if old == self.digest:

@@ -35,9 +35,9 @@ def origin(stack: Stack, facts: Facts) -> Finding:
     minor = ".".join(stack.python.split(".")[:2])
     folder = f"{VENV}/lib/python{minor}/site-packages/"
     problems = [
-        f"{module} of {one.name} is imported from {found['file']}"
-        for one in stack.added
-        for module, found in dict(take(facts, "additions", "distributions", one.name, "modules")).items()
+        f"{module} of {package.name} is imported from {found['file']}"
+        for package in stack.added
+        for module, found in dict(take(facts, "additions", "distributions", package.name, "modules")).items()
         if not str(found["file"]).startswith(folder)
     ]
     return finding(problems, folder)
@@ -80,10 +80,10 @@ def hides(stack: Stack, facts: Facts) -> Finding:
         f"{path} of {one['of']} is found before {one['hides']}" for path, one in sorted(found.items())
     ]
     problems += [
-        f"importing {module} of {one.name} replaces {listed(imported['replaces'])}"
-        for one in stack.added
+        f"importing {module} of {package.name} replaces {listed(imported['replaces'])}"
+        for package in stack.added
         for module, imported in dict(
-            take(facts, "additions", "distributions").get(one.name, {}).get("modules", {})
+            take(facts, "additions", "distributions").get(package.name, {}).get("modules", {})
         ).items()
         if imported.get("replaces")
     ]
@@ -98,11 +98,11 @@ def startup(stack: Stack, facts: Facts) -> Finding:
 def installed(stack: Stack, facts: Facts) -> Finding:
     found = dict(take(facts, "system", "distribution_packages") or {})
     problems = [
-        f"{one.name} is {found.get(one.name, 'not installed')}, the lock has {one.version}"
-        for one in stack.apt
-        if found.get(one.name) != one.version
+        f"{package.name} is {found.get(package.name, 'not installed')}, the lock has {package.version}"
+        for package in stack.apt
+        if found.get(package.name) != package.version
     ]
-    return finding(problems, listed(f"{one.name} {one.version}" for one in stack.apt))
+    return finding(problems, listed(f"{package.name} {package.version}" for package in stack.apt))
 
 
 def _adds(stack: Stack) -> bool:

@@ -221,24 +221,24 @@ def document(done: Chained, key: PublicKey) -> dict[str, Any]:
     """``--format json``: that of the row's image, and the layers on it."""
     above = [
         {
-            "image": one.image,
-            "parent": one.parent,
-            "added": dict(one.added),
-            "tiers": dict(one.tiers),
-            "taken_over": list(one.taken),
+            "image": above.image,
+            "parent": above.parent,
+            "added": dict(above.added),
+            "tiers": dict(above.tiers),
+            "taken_over": list(above.taken),
         }
-        for one in done.above
+        for above in done.above
     ]
     return {**images.document(done.row, key), **({"layers_on_it": above} if above else {})}
 
 
 def lines(done: Chained, key: PublicKey) -> Iterator[str]:
     """Yield what a person reads, from the uppermost layer down."""
-    for one in done.above:
-        yield f"{one.image}: a layer on {one.parent}, and no file of that is hidden"
-        yield f"  added       {', '.join(f'{name} {version}' for name, version in one.added.items())}"
-        tiers = ", ".join(f"{tier} {said}" for tier, said in one.tiers.items())
+    for above in done.above:
+        yield f"{above.image}: a layer on {above.parent}, and no file of that is hidden"
+        yield f"  added       {', '.join(f'{name} {version}' for name, version in above.added.items())}"
+        tiers = ", ".join(f"{tier} {said}" for tier, said in above.tiers.items())
         yield f"  verdict     {tiers}, with the layer"
-        if one.taken:
-            yield f"  taken over  {len(one.taken)} checks of the parent's files, which stay as they are"
+        if above.taken:
+            yield f"  taken over  {len(above.taken)} checks of the parent's files, which stay as they are"
     yield from images.lines(done.row, key)

@@ -352,10 +352,10 @@ def probe_all(
     docker: Docker, runner: Runner, stack: Stack, variants: Sequence[Variant], folder: Path
 ) -> Mapping[str, Verdict]:
     def of(variant: Variant, head: str) -> bool:
-        return any(one.startswith(head) for one in variant.red)
+        return any(check.startswith(head) for check in variant.red)
 
     def probed(variant: Variant) -> Verdict:
-        strange = any("any-user" in one or one.startswith("tool.") for one in variant.red)
+        strange = any("any-user" in check or check.startswith("tool.") for check in variant.red)
         asked = {"attack": variant.servers, **{name: of(variant, head) for name, head in PROBED_ANEW}}
         asked |= {"stranger": strange, "sealed": strange}
         same = [folder / "good" / f"{name}.json" for name, anew in asked.items() if not anew]
@@ -363,7 +363,7 @@ def probe_all(
 
     good = probe(docker, runner, stack, reference("good"), folder / "good", ())
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        verdicts = dict(zip((one.name for one in variants), pool.map(probed, variants), strict=True))
+        verdicts = dict(zip((variant.name for variant in variants), pool.map(probed, variants), strict=True))
     return {"good": good, **verdicts}
 
 
