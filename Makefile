@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test page thorough env engine faults frameworks hpc nodes pythons accepted lock-tools docs docs-links docs-versions
+.PHONY: run matrix test page thorough env engine faults frameworks hpc nodes pythons accepted gpu gpu-compile lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -63,6 +63,17 @@ pythons: env
 # changed. Answers are kept below out/accepted; `python -m stackwright.audit.accepted --help` says what else it does.
 accepted: env
 	$(PYTHON) -m stackwright.audit.accepted --every --minutes 300 --report out/accepted/accepted.md
+
+# Horovod, NCCL and PyTorch on the GPUs of this host: in the images of rows where an engine gives them a GPU, else
+# compiled against the PyTorch of GPU_PYTHON. Without a GPU it says in a line what is missing, and ends with 19.
+GPU_PYTHON := python3
+gpu:
+	@$(GPU_PYTHON) bench/gpu/start.py $(GPU_OPTIONS)
+
+# What `make gpu` compiles, on a host without a GPU: PyTorch of a row with CUDA 13 and its compiler from the index,
+# Horovod for an architecture, ranks on the CPU. Gigabytes of wheels, 8 GB of disk and a quarter of an hour.
+gpu-compile: env
+	$(PYTHON) -m pytest tests/gpu
 
 # Moves the pins of the tools themselves; the diff of requirements.txt is what a reviewer reads.
 lock-tools: env

@@ -154,6 +154,13 @@ class NodesError(StackwrightError):
     meaning = "the nodes of a cluster could not be used, or were lost"
 
 
+class GpuError(StackwrightError):
+    """``cause`` and each of ``details`` is one thing that is missing, in a line."""
+
+    exit_code = 19
+    meaning = "no GPU can be used, or what a test on one needs is missing"
+
+
 EXIT_INTERRUPTED = 130
 """Ctrl-C: what was finished is kept, the next run continues from there."""
 

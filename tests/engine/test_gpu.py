@@ -7,6 +7,8 @@ leave a mark in the container. The mark is what the tests look for from inside.
 from __future__ import annotations
 
 import contextlib
+import json
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,15 @@ import pytest
 from own_engine import TINY, OwnEngine, own_engine
 from rows import ROOT, SOURCES, stack
 
+from bench.gpu import images
 from stackwright.build.gpu_test import try_on_gpu
 from stackwright.core.errors import BuildError, EngineError
+from stackwright.core.render.dockerfile import reference
 from stackwright.engines import docker as engine
 from stackwright.engines.build_gpu import BuildGpu, look_for_build_gpu
 from stackwright.engines.docker import Job
 from stackwright.engines.gpu import GpuAccess, NoGpu, Way, look_for_gpu
+from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
@@ -253,6 +258,31 @@ def test_cdi(bare: OwnEngine, runner: Runner) -> None:
         without = engine.run(bare.docker, Job(image=TINY, argv=MARKS, network=False))
     assert "mark=cdi" not in without.stdout
     assert "nvidia-stand-in" not in without.stdout
+
+
+@pytest.mark.long
+def test_make_gpu_tests_the_images_that_are_there(
+    bare: OwnEngine, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image that only has the name of a row's is found by it, and does not pass."""
+    for name, value in bare.environ.items():
+        monkeypatch.setenv(name, value)
+    project = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=tmp_path)
+    (row,) = plan(project, cells(project, ("cuda12-torch",))).rows
+    image = reference(row.recipe)
+    with _declared_cdi(bare):
+        found, why = images.there(bare.environ)
+        assert not found
+        assert "has the image of no row" in why
+        assert runner(bare.docker.command("tag", TINY, image)).ok
+        try:
+            assert images.there(bare.environ) == ([("matrix.yaml", "cuda12-torch", image)], "")
+            assert images.prove(tmp_path / "gpu", Path(sys.executable))
+        finally:
+            engine.remove(bare.docker, image)
+    answer = json.loads((tmp_path / "gpu" / "images.json").read_text())["cuda12-torch"]
+    assert answer["code"] != 0
+    assert answer["checks"] == []
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@ from stackwright.core.errors import StackwrightError
 from stackwright.core.rules import table
 
 OURS = ("./build.py", "build.py", "stackwright")
-PYTHON = (".venv/bin/python", "python")
+PYTHON = (".venv/bin/python", "python", "python3")
 OTHERS = {
     "docker": "needs an engine and the images; tests/engine and tests/images start them",
     "apptainer": "needs a SIF; tests/hpc and tests/engine start them",
