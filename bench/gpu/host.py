@@ -29,18 +29,21 @@ PROGRAMS = ("bash", "patch", "tar", "gzip", "make", "cmake", "strip", "find")
 """What scripts/build-horovod.sh starts, with the compilers."""
 NEEDED = {
     "pip": "pip", "setuptools": "setuptools", "packaging": "packaging", "yaml": "pyyaml",
-    "cloudpickle": "cloudpickle", "psutil": "psutil",
+    "cloudpickle": "cloudpickle", "psutil": "psutil", "wheel": "wheel",
 }  # fmt: skip
 """Modules, and the distributions that have them, without which Horovod is neither compiled nor imported."""
 
 ASK = """
-import importlib.util, json, sys
+import importlib.util, json, os, sys
 def there(name):
     try:
         return importlib.util.find_spec(name) is not None
     except ImportError:
         return False
 found = {"modules": {name: there(name) for name in sys.argv[1:]}, "torch": None, "nccl": []}
+if there("setuptools"):  # since 70.1 it makes wheels itself
+    (folder,) = importlib.util.find_spec("setuptools").submodule_search_locations
+    found["modules"]["wheel"] |= os.path.exists(os.path.join(folder, "command", "bdist_wheel.py"))
 if there("torch"):
     try:
         import torch
@@ -117,7 +120,7 @@ def driver(library: str = LIBRARY) -> Driver:
 
 
 def for_architecture(capability: str) -> Driver:
-    """Return what stands in where there is no device, and is compiled for one all the same."""
+    """Return a driver that is not there, for a compile without a device."""
     return Driver(version="", cuda=0, devices=(Device(name="", capability=capability),))
 
 
@@ -185,7 +188,7 @@ def _said(*argv: str) -> str:
 
 
 def _asked() -> dict[str, Any]:
-    text = _said(sys.executable, "-c", ASK, *NEEDED, "wheel", "setuptools.command.bdist_wheel")
+    text = _said(sys.executable, "-c", ASK, *NEEDED)
     answer = next((line for line in reversed(text.splitlines()) if line.startswith("{")), "")
     if not answer:
         raise GpuError(f"{sys.executable} ended while it was asked for PyTorch")
@@ -265,8 +268,6 @@ def _own_name() -> list[str]:
 def of_modules(there: dict[str, bool], wheels: Path | None) -> tuple[tuple[str, ...], list[str]]:
     """Return distributions to install from --wheels, and a line for each that neither place has."""
     wanted = [name for module, name in NEEDED.items() if not there[module]]
-    if not (there["wheel"] or there["setuptools.command.bdist_wheel"] or "setuptools" in wanted):
-        wanted.append("wheel")
     carried = {_distribution(path) for path in wheels.glob("*.whl")} if wheels else set()
     lacks = [name for name in wanted if name in carried and name != "pip"]
     hint = "put its wheel into the folder of --wheels"

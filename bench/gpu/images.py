@@ -27,7 +27,7 @@ def prove(out: Path, python: Path = PYTHON) -> int | None:
         print("make gpu: no container engine is asked: `make env` was not run here", flush=True)
         return None
     done = subprocess.run([str(python), __file__], cwd=ROOT, capture_output=True, text=True, check=False)
-    answer = (
+    answer: dict[str, Any] = (
         json.loads(done.stdout) if done.returncode == 0 else {"rows": [], "why": done.stderr.strip()[-300:]}
     )
     if not answer["rows"]:
