@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rows import ROOT
 
-from bench.gpu import compile, host, images, record
+from bench.gpu import allreduce, compile, host, images, record
 from bench.gpu.host import Device, Driver, Host
 from bench.gpu.start import main
 from stackwright.core.errors import GpuError, UsageError
@@ -293,6 +293,24 @@ def test_the_record_and_its_lines(tmp_path: Path) -> None:
     failed = record.made(HOST, horovod, facts(rank(nccl=1)))
     assert failed["verdict"] == "failed"
     assert "- failed: nccl.one: rank 0: " in record.markdown(failed)
+
+
+def test_a_compile_without_a_device_is_judged_as_well(tmp_path: Path) -> None:
+    loaded = {"nccl": {"path": str(tmp_path / "nccl" / "lib" / "libnccl.so.2")}}
+    here = replace(HOST, nvidia=tmp_path)
+    found = {**facts(), "built": {"nccl_built": 22809, "libraries": loaded}, "collective": run_of(rank())}
+    assert {check["outcome"] for check in record.on_the_cpu(here, found)} == {"passed"}
+    elsewhere = {"nccl_built": 22706, "libraries": {"nccl": {"path": "/usr/lib/libnccl.so.2"}}}
+    for built in (elsewhere, {"error": "exit code 1"}):
+        checks = record.on_the_cpu(here, {**found, "built": built})
+        failed = {check["id"] for check in checks if check["outcome"] == "failed"}
+        assert failed == {"horovod.built", "nccl.one"}
+
+
+def test_no_tensor_takes_more_than_its_share_of_the_memory() -> None:
+    sizes = allreduce.SIZES["cuda"]
+    assert allreduce.fitting(sizes, allreduce.SHARE * sizes[-1]) == sizes
+    assert allreduce.fitting(sizes, allreduce.SHARE * sizes[-1] - 1) == sizes[:-1]
 
 
 # -- images ----------------------------------------------------------------------------------------
