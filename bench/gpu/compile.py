@@ -196,7 +196,8 @@ def prove(made: Horovod, out: Path, *, count: int, device: str) -> dict[str, Any
     """Run prove.py by the environment's Python, and return what it found."""
     answer = out / "facts.json"
     answer.unlink(missing_ok=True)
-    print(f"make gpu: {count} ranks on the {device.replace('cuda', 'GPU')}", flush=True)
+    ranks, where = "1 rank" if count == 1 else f"{count} ranks", {"cuda": "GPU", "cpu": "CPU"}[device]
+    print(f"make gpu: {ranks} on the {where}", flush=True)
     program = str(Path(__file__).with_name("prove.py"))
     argv = [str(made.python), "-B", program, str(answer), str(count), device]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,30 @@ sys.path[0] = str(HERE.parents[1] / "probes")
 
 RUN = importlib.import_module("run")  # probes/run.py: no package, it runs in images
 LIMIT = 900
-"""Seconds of the benchmark, and of nccl-tests for one size."""
+"""Seconds of one probe, of the benchmark, and of nccl-tests for one size."""
+TAIL = 8000
+"""Characters of output that are kept of what failed."""
+
+
+def ranks(launcher: str, count: int, program: Sequence[str], *words: str) -> dict[str, Any]:
+    """Start ranks of a program, each of which leaves a file, and gather what they left.
+
+    As `ranks` of probes/run.py, with more of the output: the launcher's own error comes after that of a rank.
+    """
+    prefix, extra = RUN.LAUNCHERS[launcher](count)
+    with tempfile.TemporaryDirectory() as folder:
+        code, text = RUN.run([*prefix, *program, folder, *words], LIMIT, extra)
+        found = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rank-*.json"))]
+    failed = code or len(found) != count
+    return {"asked": count, "code": code, "ranks": found, "output": text[-TAIL:] if failed else ""}
+
+
+def probe(launcher: str, count: int, name: str, extension: str) -> dict[str, Any]:
+    return ranks(launcher, count, RUN.program(name, extension), extension)
 
 
 def benchmark(count: int, device: str) -> dict[str, Any]:
-    prefix, extra = RUN.gloo(count)
-    with tempfile.TemporaryDirectory() as folder:
-        argv = [*prefix, sys.executable, "-B", str(HERE / "allreduce.py"), folder, device]
-        code, text = RUN.run(argv, LIMIT, extra)
-        ranks = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rank-*.json"))]
-    error = text[-RUN.TAIL :] if code or len(ranks) != count else ""
-    return {"asked": count, "code": code, "ranks": ranks, "error": error}
+    return ranks("gloo", count, [sys.executable, "-B", str(HERE / "allreduce.py")], device)
 
 
 def nccl_tests(count: int, sizes: Iterable[int]) -> dict[str, str]:
@@ -52,12 +65,13 @@ def nccl_tests(count: int, sizes: Iterable[int]) -> dict[str, str]:
 
 def on_gpus(count: int) -> dict[str, Any]:
     found = {
-        "horovod": RUN.ranks("gpu", "gloo", count, "torch", {}),
-        "torch_distributed": RUN.ranks("gpu", "srun", count, "torch_distributed", {}),
+        "horovod": probe("gloo", count, "gpu", "torch"),
+        "torch_distributed": probe("srun", count, "gpu", "torch_distributed"),
         "benchmark": benchmark(count, "cuda"),
     }
-    ranks = found["benchmark"]["ranks"]
-    found["nccl_tests"] = nccl_tests(count, [line["bytes"] for line in ranks[0]["sizes"]] if ranks else [])
+    answered = found["benchmark"]["ranks"]
+    sizes = [line["bytes"] for line in answered[0]["sizes"]] if answered else []
+    found["nccl_tests"] = nccl_tests(count, sizes)
     return found
 
 
@@ -66,7 +80,7 @@ def on_the_cpu(count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         RUN.probe("built=torch", folder)
         built = json.loads((Path(folder) / "built-torch.json").read_text())
-    collective = RUN.ranks("collective", "gloo", count, "torch", {})
+    collective = probe("gloo", count, "collective", "torch")
     return {"built": built, "collective": collective, "benchmark": benchmark(count, "cpu")}
 
 

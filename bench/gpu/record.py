@@ -15,7 +15,10 @@ from bench.gpu.host import Host
 
 VERSION = 1
 TOLERANCE = 1e-4
+SHOWN = 400
+"""Characters of what a program said."""
 MIB = 2**20
+NAMES = {"horovod": "Horovod", "torch_distributed": "torch.distributed", "nccl_tests": "nccl-tests"}
 
 
 def made(host: Host, horovod: Horovod, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,8 +79,17 @@ def on_the_cpu(host: Host, facts: Mapping[str, Any]) -> list[dict[str, str]]:
 def ended(found: Mapping[str, Any]) -> list[str]:
     if found["code"] == 0 and len(found["ranks"]) == found["asked"]:
         return []
-    said = " ".join(str(found.get("output", "")).split())[-400:]
+    said = why(str(found.get("output", "")))
     return [f"{len(found['ranks'])} of {found['asked']} ranks answered, exit code {found['code']}: {said}"]
+
+
+def why(output: str) -> str:
+    """Return the error that a rank ended with, and not that of the launcher, which comes last."""
+    for ranks in (r"\[\d+\]<stderr>: ?", ""):
+        raised = re.findall(rf"^{ranks}([A-Za-z_][\w.]*(?:Error|Exception)\b.*)$", output, re.MULTILINE)
+        if raised:
+            return str(raised[-1])[:SHOWN]
+    return " ".join(output.split())[-SHOWN:]
 
 
 def wrong_sums(ranks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -102,6 +114,8 @@ def nccl_code(version: str) -> int:
 
 def other_nccl(ranks: Sequence[Mapping[str, Any]], version: str) -> list[str]:
     wanted = nccl_code(version)
+    if not ranks:
+        return ["no rank left a result"]
     return [
         f"rank {rank['rank']}: Horovod was compiled with NCCL {rank['nccl']}, and PyTorch's is {wanted}"
         for rank in ranks
@@ -125,7 +139,7 @@ def wrong_benchmark(found: Mapping[str, Any]) -> list[str]:
         for line in rank["sizes"]
         if not line["right"]
     ]
-    return wrong if not found["error"] else [" ".join(found["error"].split())[-400:]]
+    return wrong + ended(found)
 
 
 # -- benchmark ---------------------------------------------------------------------------------------
@@ -210,12 +224,14 @@ def _table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not lines:
         return
     ways = list(lines[0]["of_copy"])
-    yield "| size | copy on the device | " + " | ".join(f"{way}, of the copy's speed" for way in ways) + " |"
-    yield "|---|---|" + "---|" * len(ways)
+    heads = (f"{NAMES[way]}, share of the copy's speed" for way in ways)
+    yield f"| size | copy on the device | {' | '.join(heads)} | Horovod to torch.distributed |"
+    yield "|---|---|---|" + "---|" * len(ways)
     for line in lines:
         shown = (f"{line['seconds'][way] * 1e6:.0f} µs, {line['of_copy'][way]:g}" for way in ways)
-        yield (f"| {_size(line['bytes'])} | {line['seconds']['copy'] * 1e6:.0f} µs, "
-               f"{line['copy_gb_per_second']:g} GB/s | " + " | ".join(shown) + " |")  # fmt: skip
+        copy = f"{line['seconds']['copy'] * 1e6:.0f} µs, {line['copy_gb_per_second']:g} GB/s"
+        ratio = f"{line['horovod_of_torch_distributed']:g}"
+        yield f"| {_size(line['bytes'])} | {copy} | {' | '.join(shown)} | {ratio} |"
 
 
 def _size(size: int) -> str:

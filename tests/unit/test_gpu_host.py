@@ -223,7 +223,7 @@ def facts(*ranks: dict[str, Any], lines: tuple[dict[str, Any], ...] = (), **othe
     marks = [{"rank": number, "sizes": [line]} for number, line in enumerate(lines)]
     return {
         "horovod": run_of(*ranks), "torch_distributed": run_of(*ranks),
-        "benchmark": {"asked": len(ranks), "code": 0, "ranks": marks, "error": ""}, "nccl_tests": {}, **other,
+        "benchmark": {"asked": len(ranks), "code": 0, "ranks": marks}, "nccl_tests": {}, **other,
     }  # fmt: skip
 
 
@@ -242,15 +242,26 @@ def red(found: dict[str, Any]) -> list[str]:
         (facts(rank(device="cpu")), ["horovod.allreduce", "torch_distributed.allreduce"]),
         (facts(rank(sum=[1.0, 1.0, 1.0, 1.0])), ["horovod.allreduce", "torch_distributed.allreduce"]),
         (facts(horovod=run_of(rank(), rank())), ["horovod.allreduce"]),  # two worlds of one
+        (facts(horovod=run_of()), ["horovod.allreduce", "nccl.one", "kernels"]),  # no rank is no proof
         (facts(rank(nccl=22706)), ["nccl.one"]),
         (facts(rank(capabilities=["8.0"])), ["kernels"]),
         (facts(rank(capabilities=[])), ["kernels"]),
         (facts(lines=(measured(right=False),)), ["benchmark"]),
-        (facts(benchmark={"asked": 1, "code": 1, "ranks": [], "error": "no"}), ["benchmark"]),
+        (facts(benchmark={"asked": 1, "code": 1, "ranks": []}), ["benchmark"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_turns_its_check_red(broken: dict[str, Any], checks: list[str]) -> None:
     assert red(broken) == checks
+
+
+def test_the_error_of_a_rank_is_shown_and_not_that_of_its_launcher() -> None:
+    launched = "[1]<stderr>:ValueError: of the rank\nTraceback:\nRuntimeError: of the launcher\n"
+    assert record.why(launched) == "ValueError: of the rank"
+    assert (
+        record.why("  File x\ntorch.AcceleratorError: CUDA error\nat y\n")
+        == "torch.AcceleratorError: CUDA error"
+    )
+    assert record.why("Segmentation\nfault") == "Segmentation fault"
 
 
 def test_shares_of_the_copys_speed_of_one_rank_and_of_several() -> None:
@@ -289,7 +300,9 @@ def test_the_record_and_its_lines(tmp_path: Path) -> None:
     assert str(tmp_path) not in document.read_text()
     text = lines.read_text()
     assert "| 1 × NVIDIA H200 | 580.1 | 2.11.0+cu130 | 13.0, 13.0 | 2.28.9 |" in text
-    assert "| 256 MiB | 1000 µs, 268 GB/s | 2000 µs, 0.5 | 1600 µs, 0.625 |" in text
+    assert "| 256 MiB | 1000 µs, 268 GB/s | 2000 µs, 0.5 | 1600 µs, 0.625 | 0.8 |" in text
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in table[:3]}) == len({line.count("|") for line in table[3:]}) == 1
     failed = record.made(HOST, horovod, facts(rank(nccl=1)))
     assert failed["verdict"] == "failed"
     assert "- failed: nccl.one: rank 0: " in record.markdown(failed)
