@@ -47,6 +47,7 @@ def made() -> Iterator[Made]:
 
 def _with_pytorch(folder: Path) -> Path:
     """Make the environment of a host, which what is compiled may not write to."""
+    assert shutil.which(PYTHON), f"{PYTHON}, that of the row, is not on the PATH"
     subprocess.run([PYTHON, "-m", "venv", folder], check=True)
     python = folder / "bin" / "python"
     _install(python, "-r", LOCK)
