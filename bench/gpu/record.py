@@ -29,7 +29,7 @@ def made(host: Host, horovod: Horovod, facts: Mapping[str, Any]) -> dict[str, An
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "verdict": "passed" if all(check["outcome"] == "passed" for check in checks) else "failed",
         "driver": {"version": host.driver.version, "cuda": host.driver.cuda},
-        "devices": [{"name": one.name, "capability": one.capability} for one in host.driver.devices],
+        "devices": [{"name": gpu.name, "capability": gpu.capability} for gpu in host.driver.devices],
         "versions": {
             "python": platform.python_version(), "torch": host.torch, "cuda": host.cuda, "nvcc": host.nvcc,
             "nccl": host.nccl, "gcc": host.gcc, "horovod": horovod.release,
@@ -128,7 +128,8 @@ def other_devices(ranks: Sequence[Mapping[str, Any]], compiled_for: Sequence[str
     if not seen:
         return ["PyTorch sees no GPU"]
     return [
-        f"PyTorch sees a GPU of {one}, which is not compiled for" for one in sorted(seen - {*compiled_for})
+        f"PyTorch sees a GPU of {capability}, which is not compiled for"
+        for capability in sorted(seen - {*compiled_for})
     ]
 
 
