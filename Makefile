@@ -27,6 +27,7 @@ page: env
 # The tests that only .ci/run runs (`long`), and those that say more of what is proven already (`nightly`): each
 # fault in an image of its own, all points of a kill, all combinations. The workflow `facts` runs it every night.
 thorough: env engine
+	-@scripts/emulation.sh # without it the test of the emulator is left out, and says so
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests/engine tests/unit -m 'long or nightly'
 
 env:

@@ -17,8 +17,8 @@ from packaging.utils import canonicalize_name
 
 from stackwright.build.phases import BUILD_NEEDS
 from stackwright.core.errors import StackwrightError
-from stackwright.core.model.target import CUDA
-from stackwright.engines import apptainer, gpu
+from stackwright.core.model.target import CUDA, PLATFORMS, Platform
+from stackwright.engines import apptainer, emulation, gpu
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
@@ -177,6 +177,19 @@ def _mmdebstrap(patient: Patient) -> tuple[State, str, str]:
     return State.OK, done.stdout.strip(), ""
 
 
+def _platforms(patient: Patient) -> tuple[State, str, str]:
+    """Rows for another platform need it, and no other row does."""
+    seen = [_runs(target) for target in PLATFORMS.values()]
+    return State.OK, ", ".join(seen), ""
+
+
+def _runs(target: Platform) -> str:
+    if emulation.is_native(target):
+        return f"{target.name} by its own CPU"
+    found = emulation.emulator(target)
+    return f"{target.name} by {Path(found).name}" if found else f"not {target.name} ({emulation.SCRIPT})"
+
+
 def _python(patient: Patient) -> tuple[State, str, str]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     pins = ROOT / "requirements.txt"
@@ -220,5 +233,6 @@ EXAMINATIONS: tuple[tuple[str, Callable[[Patient], tuple[State, str, str]]], ...
     ("CA bundle", _ca),
     ("registry", _registry),
     ("mmdebstrap", _mmdebstrap),
+    ("platforms", _platforms),
     ("Python", _python),
 )

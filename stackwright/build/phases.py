@@ -25,7 +25,7 @@ from stackwright.core.model.row import Tier, Verdict, World
 from stackwright.core.render import layers
 from stackwright.core.resolve.bases import PROVIDERS, Images
 from stackwright.engines import docker as engine
-from stackwright.engines import oci_tools, stage_cache
+from stackwright.engines import emulation, oci_tools, stage_cache
 from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.buildkit import builders
@@ -91,6 +91,7 @@ def _base_done(job: Job, current: Record) -> bool:
 def ensure_base(job: Job) -> Images:
     """Bring the images that the row's build starts from into the engine, from the cache, or make them."""
     stack = job.row.stack
+    emulation.how(stack.platform)
 
     def bring(name: str) -> None:
         if job.cache and stage_cache.has(job.docker, job.cache.base(name)):
@@ -106,7 +107,10 @@ def _build(job: Job, current: Record) -> Record:
         inputs = Inputs(
             images=images, proxies=job.site.proxies, labels=job.site.labels,
             secrets=settings.site_secrets(Path(private), job.site, distributions.known(job.row.stack.os)),
-            options=(*_builder(job, images, Path(private)), *stage_cache.options(job.stages)),
+            options=(
+                *emulation.words(job.row.stack.platform), *_builder(job, images, Path(private)),
+                *stage_cache.options(job.stages),
+            ),
         )  # fmt: skip
         built = build(
             job.row.recipe, job.folder, inputs, docker=job.docker, runner=job.runner,
@@ -278,7 +282,8 @@ def _judged(
     check = agreement(
         job.runner, job.row.stack, files, verdict=probed.verdict, not_run=not_run, witness=witness
     )
-    verdict = Verdict(world=world, checks=(*probed.verdict.checks, check))
+    judged = Verdict(world=world, checks=(*probed.verdict.checks, check))
+    verdict = judged.emulated(emulation.how(job.row.stack.platform))
     current = replace(
         record.judged(current, verdict), found=found(job.row.stack, probed.facts) or current.found
     )

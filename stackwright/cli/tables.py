@@ -94,7 +94,7 @@ def _contents(stack: Stack) -> tuple[str, ...]:
         contents_text(stack),
         f"nvcc {stack.cuda}, CUDA runtime {stack.cuda_runtime}, cuDNN {stack.cudnn}, NCCL {stack.nccl}",
         f"for GPUs {' '.join(stack.gpu_arch)}",
-        f"{stack.os}{state}, {stack.flavour}",
+        ", ".join(filter(None, (f"{stack.os}{state}", stack.platform.named, stack.flavour))),
         f"Python {stack.python}, gcc {stack.gcc}, {stack.mpi.flavour} {stack.mpi.version}",
         *(f"{name}: {', '.join(words)}" for name, words in _own(stack) if words),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stackwright.core.model.target import AMD64
 from stackwright.core.render import dockerfile
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.engines.docker import Docker
@@ -14,7 +15,7 @@ from stackwright.host.project import Planned, Project, cells, plan
 from stackwright.host.runner import Runner
 
 ROOT = Path(__file__).parents[2]
-MATRICES = ("matrix.yaml", "matrix.nvidia.yaml")
+MATRICES = ("matrix.yaml", "matrix.nvidia.yaml", "matrix.arm.yaml")
 PROJECTS = [Project(root=ROOT, matrix=ROOT / name, out=ROOT / "out") for name in MATRICES]
 ROWS = [row for project in PROJECTS for row in plan(project, cells(project)).rows]
 RECIPES = [row.recipe for row in ROWS]
@@ -47,8 +48,9 @@ def test_the_linter_finds_nothing(
     row: Planned, rendered: Path, linter: tuple[str, ...], runner: Runner, tiny: str
 ) -> None:
     """``tiny`` takes the place of the bases, because no registry may be there to ask about the real ones."""
-    images = PROVIDERS[row.stack.provider].images(row.stack)
-    swapped = (word for name, _ in images for word in ("--build-arg", f"{name}={tiny}"))
+    images = {name: tiny for name, _ in PROVIDERS[row.stack.provider].images(row.stack)}
+    own = {"PLATFORM": AMD64.name} if row.stack.platform.named else {}
+    swapped = (word for pair in (images | own).items() for word in ("--build-arg", "=".join(pair)))
     done = runner([*linter, *swapped, rendered / row.stack.id])
     assert done.ok, done.stdout + done.stderr
     assert "no warnings found" in done.stdout + done.stderr

@@ -25,7 +25,7 @@ from stackwright.host.project import Planned, Project, cells, plan
 
 RECIPE = render_definition(stack(), SOURCES)
 TEXT = RECIPE.text("cuda12-torch.def")
-MATRICES = ("matrix.yaml", "matrix.nvidia.yaml")
+MATRICES = ("matrix.yaml", "matrix.nvidia.yaml", "matrix.arm.yaml")
 PROJECTS = [Project(root=ROOT, matrix=ROOT / name, out=ROOT / "out") for name in MATRICES]
 ROWS = [row for project in PROJECTS for row in plan(project, cells(project)).rows]
 SECTION = re.compile(r"^%(\w+)(.*)$", re.MULTILINE)

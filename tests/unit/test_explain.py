@@ -126,7 +126,9 @@ def test_a_plan_names_the_nearest_row_as_options_too() -> None:
 @pytest.mark.parametrize(
     ("setting", "why", "instead"),
     [
-        ("arch=arm64", "images are for x86-64", "x86-64 nodes"),
+        ("arch=arm64", "the field platform", "platform=linux/arm64"),
+        ("platform=arm64", "an operating system and an architecture", "linux/arm64"),
+        ("platform=linux/ppc64le", "x86-64 and 64-bit Arm", "linux/amd64 or linux/arm64"),
         ("os=rocky-9", "Debian's or Ubuntu's packages", "debian-12"),
         ("mpi=mvapich2", "ABI of MPICH", "cuda12-mpich"),
         ("python=3.13t", "without a global lock", "without the t"),

@@ -21,7 +21,7 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 (HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 PRESET = json.loads((ROOT / "renovate" / "matrix.json").read_text())
-MATRICES = ("matrix.yaml", "matrix.nvidia.yaml", "stackwright/cli/starter/matrix.yaml")
+MATRICES = ("matrix.yaml", "matrix.nvidia.yaml", "matrix.arm.yaml", "stackwright/cli/starter/matrix.yaml")
 PROGRAM = '"$RUNNER_TEMP/stackwright/bin/stackwright" '
 
 

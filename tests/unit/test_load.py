@@ -144,7 +144,9 @@ WRONG: dict[str, tuple[str | bytes, str, str, str]] = {
         changed("openmpi", "mvapich2"), "5:18", "'mvapich2' is not supported for 'mpi.flavour'",
         "cuda12-mpich",
     ),
-    "another architecture": (added("arch: arm64"), "10:5", "there is no field 'arch'", "x86-64 nodes"),
+    "another architecture": (
+        added("arch: arm64"), "10:5", "there is no field 'arch'", "platform=linux/arm64",
+    ),
     "semicolon": (added('torch: "2.6.0;id"'), "10:12", "'2.6.0;id' is not a value", 'write it as in "2.6.0"'),
     "newline": (added(r'torch: "2.6\n0"'), "10:12", r"'2.6\n0' is not a value", 'write it as in "2.6.0"'),
     "trailing newline": (

@@ -33,7 +33,8 @@ class Question:
 
     @property
     def name(self) -> str:
-        return f"{' '.join(self.wanted[:3])}, Python {self.cell.python}, {platform(self.cell.os)}"
+        runs_on = platform(self.cell.os, self.cell.platform)
+        return f"{' '.join(self.wanted[:3])}, Python {self.cell.python}, {runs_on}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,11 @@ from stackwright.core.components.table import COMPONENTS
 from stackwright.core.components.tensorflow import SOURCE_ONLY
 from stackwright.core.errors import SiteError
 from stackwright.core.facts.releases import LIBRARIES
-from stackwright.core.model.target import AMD64
+from stackwright.core.model.target import AMD64, ARM64, Platform
 from stackwright.host.upstream import web
 
 Entry = dict[str, Any]
+Describe = Callable[[ZipFile, Platform], Entry]
 
 PACKAGES = (
     *(pair for component in COMPONENTS for pair in component.indexed),
@@ -63,23 +64,34 @@ def read(sources: Sources) -> Iterator[Answer]:
     yield from ask_all(("requirements", one, partial(_installable, sources, one)) for one in required)
 
 
+def on_arm(sources: Sources) -> Iterator[Answer]:
+    """The same of wheels for 64-bit Arm, from the first release that has one on."""
+    of_arm = ARM64.suffix
+    yield from _project(sources, f"torch{of_arm}", "torch", torch_wheel, since="1.8", platform=ARM64)
+    yield from _project(
+        sources, f"tensorflow{of_arm}", "tensorflow", tensorflow_wheel, since="2.10", platform=ARM64
+    )
+    yield from plugins(sources, ARM64)
+
+
 def _project(
     sources: Sources,
     table: str,
     project: str,
-    describe: Callable[[ZipFile], Entry],
+    describe: Describe,
     *,
     since: str,
     before: str = "999",
+    platform: Platform = AMD64,
 ) -> Iterator[Answer]:
     """Yield an answer for each release that has wheels, in the order of the releases."""
     try:
-        found = index.by_version(sources.wheels(project))
+        found = index.by_version(sources.wheels(project, platform))
     except SiteError as error:
         yield Answer(table=table, key=project, why=error.cause)
         return
     questions: list[Question] = [
-        (table, str(version), partial(_described, sources, project, files, describe))
+        (table, str(version), partial(_described, sources, project, files, describe, platform))
         for version, files in found.items()
         if Version(since) <= version < Version(before) and index.pythons(files)
     ]
@@ -87,14 +99,14 @@ def _project(
 
 
 def _described(
-    sources: Sources, project: str, files: tuple[Wheel, ...], describe: Callable[[ZipFile], Entry]
+    sources: Sources, project: str, files: tuple[Wheel, ...], describe: Describe, platform: Platform
 ) -> tuple[Entry, str]:
     """The tags are of all wheels of a release, everything else of the one for its newest Python."""
     pythons = index.pythons(files)
     named = [file for file in files if pythons[-1] in index.pythons([file])]
     wheel = named[-1]
     value = sources.once(
-        wheel.sha256, f"_{describe.__name__}", lambda: describe(web.archive(wheel.url, wheel.size))
+        wheel.sha256, f"_{describe.__name__}", lambda: describe(web.archive(wheel.url, wheel.size), platform)
     )
     entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(files)}
     return entry | value, f"the package index: {project} {wheel.version}"
@@ -103,12 +115,13 @@ def _described(
 # -- PyTorch and TensorFlow ---------------------------------------------------------------------------
 
 
-def torch_wheel(wheel: ZipFile) -> Entry:
-    needs, names = _requirements(wheel), wheel.namelist()
-    flags = CODE.findall(web.member(wheel, "torch/lib/libtorch_python.so"))
+def torch_wheel(wheel: ZipFile, platform: Platform = AMD64) -> Entry:
+    """A wheel for the CPU alone has no CUDA, and names no architectures of GPUs."""
+    needs, names = _requirements(wheel, platform), wheel.namelist()
+    noted = _assigned(web.member(wheel, "torch/version.py").decode(), "cuda")
+    flags = CODE.findall(web.member(wheel, "torch/lib/libtorch_python.so")) if noted else []
     if len(set(flags)) > 1:
         raise SiteError("libtorch_python.so names more than one list of architectures")
-    noted = _assigned(web.member(wheel, "torch/version.py").decode(), "cuda")
     return {
         "cuda": _minor(noted) if isinstance(noted, str) else "",
         "cudnn": _pinned(needs, "nvidia-cudnn"),
@@ -118,8 +131,8 @@ def torch_wheel(wheel: ZipFile) -> Entry:
     }
 
 
-def tensorflow_wheel(wheel: ZipFile) -> Entry:
-    needs = _requirements(wheel)
+def tensorflow_wheel(wheel: ZipFile, platform: Platform = AMD64) -> Entry:
+    needs = _requirements(wheel, platform)
     place = next((name for name in wheel.namelist() if name.endswith("/python/platform/build_info.py")), None)
     text = web.member(wheel, place).decode() if place else ""
     noted = build_info(text)
@@ -133,12 +146,12 @@ def tensorflow_wheel(wheel: ZipFile) -> Entry:
     }
 
 
-def _requirements(wheel: ZipFile) -> tuple[Requirement, ...]:
-    """Those that hold on Linux and x86-64, with every extra."""
+def _requirements(wheel: ZipFile, platform: Platform = AMD64) -> tuple[Requirement, ...]:
+    """Those that hold on the platform, with every extra."""
     place = next((name for name in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), "")
     headers = BytesHeaderParser().parsebytes(web.member(wheel, place))
     found = (_requirement(str(text)) for text in headers.get_all("Requires-Dist", ()))
-    return tuple(one for one in found if one and _holds(one))
+    return tuple(one for one in found if one and _holds(one, platform))
 
 
 def _requirement(text: str) -> Requirement | None:
@@ -148,10 +161,10 @@ def _requirement(text: str) -> Requirement | None:
         return None
 
 
-def _holds(requirement: Requirement) -> bool:
+def _holds(requirement: Requirement, platform: Platform) -> bool:
     if requirement.marker is None:
         return True
-    here = {"platform_system": "Linux", "platform_machine": AMD64.machine, "sys_platform": "linux"}
+    here = {"platform_system": "Linux", "platform_machine": platform.machine, "sys_platform": "linux"}
     return any(
         requirement.marker.evaluate({**here, "extra": extra}) for extra in ("", "and-cuda", "with-cuda")
     )
@@ -218,46 +231,50 @@ def _parsed(source: str) -> ast.Module:
 # -- JAX ----------------------------------------------------------------------------------------------
 
 
-def plugins(sources: Sources) -> Iterator[Answer]:
+def plugins(sources: Sources, platform: Platform = AMD64) -> Iterator[Answer]:
     """For each release of JAX, its plugins for CUDA: a project for each major release."""
+    table = f"jax{platform.suffix}"
     try:
         found = {
-            major: index.by_version(sources.wheels(f"jax-cuda{major}-plugin")) for major in PLUGINS_OF_JAX
+            major: index.by_version(sources.wheels(f"jax-cuda{major}-plugin", platform))
+            for major in PLUGINS_OF_JAX
         }
     except SiteError as error:
-        yield Answer(table="jax", key="jax-cuda-plugin", why=error.cause)
+        yield Answer(table=table, key="jax-cuda-plugin", why=error.cause)
         return
     releases = sorted({version for one in found.values() for version in one if version >= Version("0.7")})
     questions: list[Question] = []
     for version in releases:
         files = {major: one[version] for major, one in found.items() if version in one}
-        questions.append(("jax", str(version), partial(_plugins, sources, version, files)))
+        questions.append((table, str(version), partial(_plugins, sources, version, files, platform)))
     yield from ask_all(questions)
 
 
-def _plugins(sources: Sources, version: Version, files: Mapping[str, tuple[Wheel, ...]]) -> tuple[Entry, str]:
+def _plugins(
+    sources: Sources, version: Version, files: Mapping[str, tuple[Wheel, ...]], platform: Platform
+) -> tuple[Entry, str]:
     every = [wheel for wheels in files.values() for wheel in wheels]
     pythons = index.pythons(every)
     described: Entry = {}
     for major, wheels in files.items():
         newest = index.pythons(wheels)[-1]
         wheel = [one for one in wheels if newest in index.pythons([one])][-1]
-        described[major] = _of_plugin(sources, wheel)
+        described[major] = _of_plugin(sources, wheel, platform)
     entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(every), "plugins": described}
     names = " and ".join(f"jax-cuda{major}-plugin" for major in files)
     return entry, f"the package index: {names} {version}"
 
 
-def _of_plugin(sources: Sources, wheel: Wheel) -> Entry:
+def _of_plugin(sources: Sources, wheel: Wheel, platform: Platform) -> Entry:
     found: Entry = sources.once(
-        wheel.sha256, "_jax_plugin", lambda: jax_plugin(web.archive(wheel.url, wheel.size))
+        wheel.sha256, "_jax_plugin", lambda: jax_plugin(web.archive(wheel.url, wheel.size), platform)
     )
     return found
 
 
-def jax_plugin(wheel: ZipFile) -> Entry:
+def jax_plugin(wheel: ZipFile, platform: Platform = AMD64) -> Entry:
     """Its libraries are all built for the same GPUs; the one that is read is the smallest with code."""
-    needs = _requirements(wheel)
+    needs = _requirements(wheel, platform)
     library = next(name for name in wheel.namelist() if re.fullmatch(r"jax_cuda\d+_plugin/_prng\.so", name))
     return {
         "cuda": _needed(needs, "nvidia-cuda-runtime", minor=True),

@@ -1,4 +1,4 @@
-"""Which files a package index has of a project: its JSON API (PEP 691), wheels for Linux on x86-64 alone."""
+"""Which files a package index has of a project: its JSON API (PEP 691), wheels for Linux on one platform."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from stackwright.core.errors import SiteError
-from stackwright.core.model.target import AMD64
+from stackwright.core.model.target import AMD64, PLATFORMS, Platform
 from stackwright.host.upstream import web
 
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -35,29 +35,32 @@ class Wheel:
     python: str = ""
 
 
-def wheels(address: str, project: str) -> tuple[Wheel, ...]:
-    """Return the wheels that can be installed on Linux and x86-64, in the order of their versions."""
+def wheels(address: str, project: str, platform: Platform = AMD64) -> tuple[Wheel, ...]:
+    """Return the wheels that can be installed on the platform, in the order of their versions."""
     url = f"{address.rstrip('/')}/{project}/"
     try:
         document = json.loads(web.page(url, JSON))
         files = document["files"]
-        found = [wheel for file in files if (wheel := _wheel(url, file))]
+        found = [wheel for file in files if (wheel := _wheel(url, file, platform))]
     except (ValueError, KeyError, TypeError) as error:
         raise SiteError(f"the index gives no list of files of {project} as JSON (PEP 691)") from error
     return tuple(sorted(found, key=lambda wheel: (wheel.version, wheel.name)))
 
 
-HERE = re.compile(rf"any|.*linux_{AMD64.machine}|manylinux[0-9_]+_{AMD64.machine}")
-"""Platforms of wheels that an image may take."""
+HERE = {
+    platform: re.compile(rf"any|.*linux_{platform.machine}|manylinux[0-9_]+_{platform.machine}")
+    for platform in PLATFORMS.values()
+}
+"""Tags of wheels that an image of a platform may take."""
 
 
-def _wheel(page: str, file: Mapping[str, Any]) -> Wheel | None:
+def _wheel(page: str, file: Mapping[str, Any], platform: Platform) -> Wheel | None:
     """None for what is no wheel, was withdrawn, is a preview, or is for another platform."""
     try:
         _, version, _, tags = parse_wheel_filename(file["filename"])
     except InvalidWheelFilename:
         return None
-    here = frozenset(tag for tag in tags if HERE.fullmatch(tag.platform))
+    here = frozenset(tag for tag in tags if HERE[platform].fullmatch(tag.platform))
     sha256 = file["hashes"].get("sha256", "")
     if file.get("yanked") or version.is_prerelease or not here or not SHA256.fullmatch(sha256):
         return None
@@ -104,6 +107,7 @@ def _installs(wheel: Wheel, python: str) -> bool:
         return False
 
 
+MACHINE = re.compile(rf"_({'|'.join(platform.machine for platform in PLATFORMS.values())})$")
 LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
 
@@ -115,7 +119,7 @@ def glibc(files: Iterable[Wheel]) -> str:
 
 
 def _glibcs(file: Wheel) -> list[str]:
-    names = (tag.platform.removesuffix(f"_{AMD64.machine}") for tag in file.tags)
+    names = (MACHINE.sub("", tag.platform) for tag in file.tags)
     found = ((name, re.fullmatch(r"manylinux_(\d+)_(\d+)", name)) for name in names)
     return [f"{one[1]}.{one[2]}" if one else LEGACY[name] for name, one in found if one or name in LEGACY]
 

@@ -21,7 +21,7 @@ from stackwright.core.errors import SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.row import ProviderName
-from stackwright.core.model.target import AMD64
+from stackwright.core.model.target import AMD64, PLATFORMS, Platform
 from stackwright.core.resolve.requirements import NVCC
 from stackwright.host.runner import Runner
 from stackwright.host.upstream import web
@@ -63,7 +63,9 @@ def read(sources: Sources) -> Iterator[Answer]:
         if release:
             yield ask("cuda-arch", release, partial(_packaged_architectures, sources, known, release))
             yield ask("cuda-gcc", release, partial(_packaged_gcc, sources, known, release))
-    yield ask("nvcc-wheels", "releases", partial(_whole, sources))
+    for target in PLATFORMS.values():
+        key = f"releases{target.suffix}"
+        yield ask("nvcc-wheels", key, partial(_whole, sources, target))
 
 
 def _of_project(sources: Sources, project: str) -> Iterator[Answer]:
@@ -176,8 +178,9 @@ def _packaged_gcc(sources: Sources, known: Distribution, release: str) -> tuple[
     return value, f"{known.id}, nvidia-cuda-dev {package.version}: crt/host_config.h"
 
 
-def _whole(sources: Sources) -> tuple[Any, str]:
-    """Return the releases of CUDA of which every part of a compiler is on the index."""
-    have = [{(wheel.version.major, wheel.version.minor) for wheel in sources.wheels(name)} for name in NVCC]
+def _whole(sources: Sources, of: Platform) -> tuple[Any, str]:
+    """Return the releases of CUDA of which every part of a compiler is on the index for the platform."""
+    wheels = (sources.wheels(name, of) for name in NVCC)
+    have = [{(wheel.version.major, wheel.version.minor) for wheel in found} for found in wheels]
     both = sorted(set.intersection(*have))
     return [f"{major}.{minor}" for major, minor in both], f"the package index: {', '.join(NVCC)}"

@@ -20,6 +20,7 @@ READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "compilers": (nvcc.read, ("cuda-arch", "cuda-gcc", "nvcc-wheels")),
     "frameworks": (frameworks.read, ("torch", "tensorflow", "mxnet", "releases", "requirements")),
     "plugins": (frameworks.plugins, ("jax",)),
+    "arm": (frameworks.on_arm, ("torch-arm64", "tensorflow-arm64", "jax-arm64")),
     "distributions": (mirror.read, ("distributions",)),
 }
 """By name, a reader and the tables that it reads."""

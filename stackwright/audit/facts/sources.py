@@ -14,6 +14,7 @@ from typing import Any
 from stackwright.audit.facts.index import Wheel
 from stackwright.audit.facts.index import wheels as listed
 from stackwright.core.errors import StackwrightError
+from stackwright.core.model.target import AMD64, Platform
 from stackwright.host.files import replace_file
 from stackwright.host.runner import Runner
 
@@ -47,8 +48,8 @@ class Sources:
     kept: Path
     runner: Runner
 
-    def wheels(self, project: str) -> tuple[Wheel, ...]:
-        return _wheels(self.index, project)
+    def wheels(self, project: str, platform: Platform = AMD64) -> tuple[Wheel, ...]:
+        return _wheels(self.index, project, platform)
 
     def once(self, sha256: str, question: str, read: Callable[[], Any]) -> Any:
         """Return the result of ``read`` for the file with this hash: read once, and cached."""
@@ -62,8 +63,8 @@ class Sources:
 
 
 @lru_cache(maxsize=256)
-def _wheels(address: str, project: str) -> tuple[Wheel, ...]:
-    return listed(address, project)
+def _wheels(address: str, project: str, platform: Platform) -> tuple[Wheel, ...]:
+    return listed(address, project, platform)
 
 
 def ask(table: str, key: str, read: Callable[[], tuple[Any, str]]) -> Answer:

@@ -28,7 +28,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.model.compression import Compression
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.render.shared_stages import Piece, cut
-from stackwright.engines import apptainer, docker
+from stackwright.engines import apptainer, docker, emulation
 from stackwright.engines import stage_cache as cache
 from stackwright.engines.stage_cache import Cache
 from stackwright.host.defects import internal_error
@@ -118,7 +118,7 @@ def share_base(shared: Shared, task: Task) -> None:
     """The base of a row is in the cache, if it is one that a node makes."""
     job = _job(shared, task)
     assert job.cache is not None
-    name = f"base-{job.row.stack.os}-{job.row.stack.base.date}"
+    name = f"base-{job.row.stack.os}{job.row.stack.platform.suffix}-{job.row.stack.base.date}"
     with row_lock(shared.project.out / "cluster" / name, job.display.say):
         for _, image in ensure_base(job):
             made_here = not (docker.inspect(job.docker, image) or {}).get("RepoDigests")
@@ -138,7 +138,8 @@ def share(shared: Shared, task: Task, piece: Piece) -> str:
             return target
         with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
             inputs = Inputs(
-                images=images, proxies=job.site.proxies, options=cache.options(task.stages),
+                images=images, proxies=job.site.proxies,
+                options=(*emulation.words(job.row.stack.platform), *cache.options(task.stages)),
                 secrets=settings.site_secrets(Path(private), job.site, distributions.known(job.row.stack.os)),
             )  # fmt: skip
             build(

@@ -18,7 +18,6 @@ from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.labels import PROVIDER
 from stackwright.core.model.row import ProviderName, Recipe, Stack
 from stackwright.core.model.site import Site
-from stackwright.core.model.target import AMD64
 from stackwright.core.render.definition import file_name
 from stackwright.core.render.dockerfile import write
 from stackwright.engines import docker as engine
@@ -144,10 +143,12 @@ def base_arguments(
 
 
 def _debian_archive(stack: Stack, target: Path, *, runner: Runner, mirror: str) -> None:
-    tar = bootstrap(stack.base.suite, target.with_name("layer.tar"), runner=runner, mirror=mirror)
+    tar = bootstrap(
+        stack.base.suite, target.with_name("layer.tar"), runner=runner, mirror=mirror, target=stack.platform
+    )
     settings = {
-        "architecture": AMD64.architecture,
-        "os": AMD64.os,
+        "architecture": stack.platform.architecture,
+        "os": stack.platform.os,
         "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "config": {"Labels": {PROVIDER: ProviderName.DEBIAN}},
     }

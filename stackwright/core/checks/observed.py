@@ -25,6 +25,7 @@ def found(stack: Stack, facts: Facts) -> tuple[tuple[str, str], ...]:
 def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     name, release = dig(facts, "system", "os", "ID"), dig(facts, "system", "os", "VERSION_ID")
     yield "os", f"{name}-{release}" if name else None
+    yield "platform", _platform(stack, facts)
     yield "python", text(dig(facts, "system", "python", "version"))
     yield "gcc", text(dig(facts, "system", "gcc"))
     yield from _mpi(text(dig(facts, "system", "mpirun")) or "")
@@ -48,6 +49,12 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield "allowed", text(dig(labels, ALLOWED))
     yield "flavour", None if not packages else "devel" if dig(facts, "system", "nvcc") else "runtime"
     yield "gpu_arch", " ".join(_architectures(facts)) or None
+
+
+def _platform(stack: Stack, facts: Facts) -> str | None:
+    """What the image's configuration says, of a row that names its platform."""
+    said = dig(facts, "image", "Os"), dig(facts, "image", "Architecture")
+    return "/".join(map(str, said)) if stack.platform.named and all(said) else None
 
 
 def _of_source(compiled: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:

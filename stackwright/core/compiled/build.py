@@ -11,7 +11,6 @@ from typing import Any
 from stackwright.core.model.added.distributions import Compiled
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.row import Stack
-from stackwright.core.model.target import AMD64
 from stackwright.core.render.sources import Sources
 from stackwright.core.resolve.lockfile import added_pins, blocks, builder_pins, compiled_pins
 
@@ -74,7 +73,7 @@ def key(compiled: Compiled, stack: Stack, sources: Sources) -> str:
         "python": stack.python,
         "os": stack.os,
         "gpu_arch": stack.gpu_arch,
-        "cpu_flags": AMD64.cpu_flags,
+        "cpu_flags": stack.platform.cpu_flags,
         "source_date_epoch": EPOCH,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

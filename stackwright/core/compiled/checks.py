@@ -10,7 +10,6 @@ from stackwright.core.checks.tables.link import MPI_LIBRARY, OF_DISTRIBUTION
 from stackwright.core.components.shared import sources
 from stackwright.core.model.added.distributions import Compiled
 from stackwright.core.model.row import Stack, Tier
-from stackwright.core.model.target import AMD64
 
 MPI_FAMILY = {library: (library, f"{library}_cxx", "libmpicxx") for library in MPI_LIBRARY.values()}
 """Libraries of an MPI: the one, and those for C++."""
@@ -105,7 +104,7 @@ def cpu_flags(stack: Stack, facts: Facts) -> Finding:
     for one in stack.compiled:
         flags = list(_note(one, facts)["cpu_flags"])
         seen.update(flags)
-        foreign = [flag for flag in flags if flag not in AMD64.cpu_flags]
+        foreign = [flag for flag in flags if flag not in stack.platform.cpu_flags]
         if foreign:
             problems.append(f"{one.name} was compiled with {listed(foreign)}")
     return finding(problems, " ".join(sorted(seen)) or "the compiler's own")

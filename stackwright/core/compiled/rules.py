@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from stackwright.core.compiled import variables
 from stackwright.core.components.shared import sources
-from stackwright.core.components.table import compiled
+from stackwright.core.components.table import COMPONENTS, compiled
 from stackwright.core.config.additions import accepts, name
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell, Lock
+from stackwright.core.model.target import AMD64, platform_of
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, LockRule, Ruling
 
 SCRIPT = read("scripts/build-distribution.sh", "2026-11-22")
@@ -47,6 +48,15 @@ def _variables(cell: Cell) -> Answer:
     return Ruling.FITS if cell.compile else Ruling.SILENT
 
 
+def _platform(cell: Cell) -> Answer:
+    wanted, platform = compiled(cell), platform_of(cell.platform)
+    if platform is AMD64 or not wanted:
+        return Ruling.FITS if wanted else Ruling.SILENT
+    values = (("platform", platform.name), ("compile", wanted[0].requirement))
+    reason = f"the script that compiles sources gives them the compilers and flags of {AMD64.title} alone"
+    return Clash(values=values, reason=reason)
+
+
 def _as_named(cell: Cell, lock: Lock) -> Clash | None:
     locked = {package.name: package.version for package in lock.compiled}
     for one in compiled(cell):
@@ -81,6 +91,14 @@ RULES = (
         says="a build is given no variable that follows from the row (compilers, architectures, folders)",
         fact=SCRIPT,
         ask=_variables,
+    ),
+    CellRule(
+        name="compile-platform",
+        about=About.RELEASE,
+        fields=("platform", "compile", *(component.name for component in COMPONENTS)),
+        says="sources besides the row's own layers are compiled for one platform",
+        fact=SCRIPT,
+        ask=_platform,
     ),
     *variables.RULES,
 )

@@ -36,7 +36,7 @@ KERAS = Component(
     rules=(
         Placed(
             at=Place.COMPILED + 40,
-            rule=rule("keras-tensorflow", ("keras", "tensorflow"), INDEX, _tensorflow,
+            rule=rule("keras-tensorflow", ("platform", "keras", "tensorflow"), INDEX, _tensorflow,
                       "Keras is of TensorFlow's own release, or 3"),
         ),
         release(Place.RELEASED, "keras", ("keras",)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stackwright.core.components.component import Component, Document, Field, Kind, Limit, Place, Placed
+from stackwright.core.components.shared.platforms import wheels_for
 from stackwright.core.components.shared.wheel_rules import named, release, rule, same_cuda
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented
@@ -99,13 +100,14 @@ MXNET = Component(
         ),
     ),
     rules=(
+        wheels_for(WHEELS),
         Placed(
             at=Place.INDEX + 10,
             rule=rule("mxnet-cuda", (*CUDA_FIELDS, "mxnet"), INDEX, _cuda, "MXNet's wheels end with CUDA 11"),
         ),
         Placed(
             at=Place.INDEX + 20,
-            rule=rule("mxnet-python", ("mxnet", "python"), NUMPY_FACT, _python,
+            rule=rule("mxnet-python", ("platform", "mxnet", "python"), NUMPY_FACT, _python,
                       "MXNet's numpy is for some releases of Python"),
         ),
         Placed(

@@ -174,7 +174,7 @@ def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
 
 
 FIELDS = (
-    "provider", "os", "python", *(layer.name for layer in COMMUNICATION), "mpi",
+    "provider", "os", "platform", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
     *(one.name for one in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
     "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",

@@ -20,6 +20,7 @@ from stackwright.core.components.component import (
     Placed,
     columns,
 )
+from stackwright.core.components.shared.platforms import wheels_for
 from stackwright.core.components.shared.wheel_rules import (
     built_for,
     compiler,
@@ -35,6 +36,7 @@ from stackwright.core.facts.gpu_code import Table
 from stackwright.core.facts.provenance import documented, read, weakest
 from stackwright.core.facts.wheels import INDEX, REQUIREMENTS, Wheels
 from stackwright.core.model.row import Cell
+from stackwright.core.model.target import ARM64
 from stackwright.core.rules.derived import CUDA_FIELDS, GCC_FIELDS, gcc_of
 from stackwright.core.rules.rule import About, Answer, Clash, Ruling
 
@@ -78,7 +80,7 @@ def _describe(minor: str, value: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, **keras, **({"cuda": tested[0], "cudnn": tested[1]} if tested else {})}
 
 
-WHEELS = Wheels.load("tensorflow", _describe)
+WHEELS = Wheels.load("tensorflow", _describe, others=(ARM64,))
 """From 2.14 on ``tensorflow[and-cuda]`` requires CUDA's libraries; before 2.1 it is tensorflow-gpu."""
 GPU_CODE = Table(
     wheels=WHEELS,
@@ -174,7 +176,7 @@ def _source_only(cell: Cell) -> Answer:
     return Ruling.FITS
 
 
-BOTH = ("torch", "tensorflow")
+BOTH = ("platform", "torch", "tensorflow")
 
 TENSORFLOW = Component(
     name="tensorflow",
@@ -201,9 +203,10 @@ TENSORFLOW = Component(
         ),
     ),
     rules=(
+        wheels_for(WHEELS),
         Placed(
             at=Place.INDEX + 20,
-            rule=rule("tensorflow-python", ("tensorflow", "python"), INDEX, python(WHEELS),
+            rule=rule("tensorflow-python", ("platform", "tensorflow", "python"), INDEX, python(WHEELS),
                       "a wheel is for some releases of Python"),
         ),
         Placed(
@@ -250,6 +253,11 @@ TENSORFLOW = Component(
             ),
             cells=columns("python", "cuda", "cudnn", "cuda_needs", "nccl_needs", "keras", "glibc", "code"),
             note=f"Source: {TESTED}.",
+        ),
+        Document(
+            title=f"TensorFlow's wheels for {ARM64.name}", file=f"tensorflow{ARM64.suffix}",
+            headings=("release", "Python", "CUDA", "manylinux"),
+            cells=columns("python", "cuda", "glibc"),
         ),
         Document(headings=("releases", "tested with CUDA", "with cuDNN"), rows=TESTED_WITH),
         Document(headings=("releases", "require"), rows=SOURCE_ONLY),

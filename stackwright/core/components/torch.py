@@ -16,6 +16,7 @@ from stackwright.core.components.component import (
     Placed,
     columns,
 )
+from stackwright.core.components.shared.platforms import wheels_for
 from stackwright.core.components.shared.wheel_rules import (
     compiler,
     gpu_code,
@@ -30,6 +31,7 @@ from stackwright.core.facts.gpu_code import Table
 from stackwright.core.facts.provenance import documented, read, unchecked
 from stackwright.core.facts.wheels import INDEX, Wheels
 from stackwright.core.model.row import Cell
+from stackwright.core.model.target import AMD64, ARM64
 from stackwright.core.rules.derived import CUDA_FIELDS
 from stackwright.core.rules.rule import About, Answer, Clash, ExtraRule, Ruling
 
@@ -95,7 +97,7 @@ def _describe(minor: str, value: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-WHEELS = Wheels.load("torch", _describe)
+WHEELS = Wheels.load("torch", _describe, others=(ARM64,))
 GPU_CODE = Table(
     wheels=WHEELS,
     ptx_is_both=False,
@@ -124,7 +126,7 @@ def _own_cuda(cell: Cell) -> Answer:
     version = cell.value("torch")
     if version is None:
         return Ruling.SILENT
-    entry = WHEELS.of(version)
+    entry = WHEELS.on(cell.platform).of(version)
     if entry is None or not entry.own_cuda:
         return Ruling.FITS if entry else Ruling.SILENT
     reason = (
@@ -200,15 +202,16 @@ TORCH = Component(
          read("c10/util/C++17.h of the wheels of 2.2 to 2.11: #error below gcc 9", "2026-11-22")),
     ),
     rules=(
+        wheels_for(WHEELS),
         Placed(
             at=Place.INDEX + 20,
-            rule=rule("torch-python", ("torch", "python"), INDEX, python(WHEELS),
+            rule=rule("torch-python", ("platform", "torch", "python"), INDEX, python(WHEELS),
                       "a wheel is for some releases of Python"),
         ),
         gpu_code(GPU_CODE),
         Placed(
             at=Place.COMPILED,
-            rule=rule("torch-build", ("torch",), PREVIOUS, _build,
+            rule=rule("torch-build", ("platform", "torch"), PREVIOUS, _build,
                       "PyTorch was built for some releases of CUDA"),
         ),
         Placed(
@@ -221,17 +224,22 @@ TORCH = Component(
         ),
         Placed(
             at=Place.RELEASE + 30,
-            rule=rule("torch-own-cuda", ("torch",), INDEX, _own_cuda,
+            rule=rule("torch-own-cuda", ("platform", "torch"), INDEX, _own_cuda,
                       "one CUDA runtime and one NCCL are in the image", about=About.RELEASE),
         ),
         release(Place.RELEASED, "torch", ("torch",), elsewhere=_elsewhere),
     ),
     host_rules=(HOST_RULE,),
     documents=(
-        Document(
-            title="PyTorch's wheels", file="torch",
-            headings=("release", "Python", "CUDA", "cuDNN", "NCCL", "manylinux", "holds CUDA", "GPU code"),
-            cells=columns("python", "cuda", "cudnn", "nccl", "glibc", "own_cuda", "code"),
+        *(
+            Document(
+                title=f"PyTorch's wheels{for_platform}", file=f"torch{platform.suffix}",
+                headings=(
+                    "release", "Python", "CUDA", "cuDNN", "NCCL", "manylinux", "holds CUDA", "GPU code",
+                ),
+                cells=columns("python", "cuda", "cudnn", "nccl", "glibc", "own_cuda", "code"),
+            )
+            for platform, for_platform in ((AMD64, ""), (ARM64, f" for {ARM64.name}"))
         ),
         Document(headings=("releases", "builds for other releases of CUDA", "source"), rows=BUILDS),
     ),

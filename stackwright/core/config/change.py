@@ -10,7 +10,7 @@ from stackwright.core.model.added.image import Variable
 from stackwright.core.model.row import Cell, Mpi
 
 FIELDS = (
-    "provider", "os", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
+    "provider", "os", "platform", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
     *(one.name for one in (*COMMUNICATION, *MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
     "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip

@@ -18,6 +18,7 @@ from stackwright.core.errors import UsageError
 from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.matrix import Mark, Matrix, Value
 from stackwright.core.model.row import Cell, Flavour, Mpi
+from stackwright.core.model.target import PLATFORMS
 
 MAX_CELLS = 1_000_000
 
@@ -161,6 +162,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     **{layer.name: _layer(layer) for layer in COMMUNICATION},
     "os": _prefixed(""),
     "provider": lambda provider: f"{provider}base",
+    "platform": lambda platform: PLATFORMS[platform].architecture if platform else "platformnone",
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),
     "flavour": _prefixed(""),
     "test_on_gpu": lambda asked: "gputest" if asked else "nogputest",

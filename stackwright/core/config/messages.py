@@ -14,6 +14,7 @@ from stackwright.core.config import additions, own, schema, unsupported
 from stackwright.core.config.yaml_tree import Mapping, Node, Scalar, at, short, wrong
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Mark
+from stackwright.core.model.target import PLATFORMS
 
 TOP = tuple(get_type_hints(schema.MatrixFile))
 FIELDS = tuple(get_type_hints(schema.RowFields))
@@ -27,6 +28,7 @@ CLOSED = {
 """Mappings with keys of their own."""
 
 CHOICES = {
+    "platform": tuple(PLATFORMS),
     "provider": get_args(get_type_hints(schema.RowFields)["provider"]),
     "os": get_args(get_type_hints(schema.RowFields)["os"]),
     "flavour": get_args(get_type_hints(schema.RowFields)["flavour"]),

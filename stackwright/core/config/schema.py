@@ -9,15 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 
 from annotated_types import MaxLen, MinLen
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Discriminator,
-    FailFast,
-    Field,
-    Tag,
-    TypeAdapter,
-)
+from pydantic import AfterValidator, ConfigDict, Discriminator, FailFast, Field, Tag, TypeAdapter
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
@@ -25,6 +17,7 @@ from stackwright.core.components.component import Component
 from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES, TOOLS
 from stackwright.core.config import additions, own
 from stackwright.core.config.notation.text import Notation
+from stackwright.core.model.target import AMD64, PLATFORMS
 
 NUMBER = "(0|[1-9][0-9]{0,8})"
 """No leading zero: 3.013 and 3.13 would be one version under two names."""
@@ -110,6 +103,10 @@ Provider = Annotated[
     Field(
         description="Where the base comes from: Debian's mirror, or a registry with Ubuntu and nvidia/cuda."
     ),
+]
+_one_of: Any = Literal
+Platform: Any = Annotated[
+    _one_of[tuple(PLATFORMS)], Field(description=f"What the image runs on; left out, {AMD64.name}.")
 ]
 Os = Annotated[
     Literal[
@@ -288,6 +285,7 @@ def _component(component: Component) -> Any:
 OF_ROW: dict[str, Any] = {
     "provider": Provider,
     "os": Os,
+    "platform": Platform | None,
     "python": Python,
     **{layer.name: _component(layer) | None for layer in COMMUNICATION},
     "mpi": MpiFields,

@@ -10,12 +10,18 @@ from dataclasses import dataclass
 
 from stackwright.core.components.table import COMMUNICATION, FRAMEWORKS
 from stackwright.core.config.own import PLACES
-from stackwright.core.model.target import AMD64, CUDA
+from stackwright.core.model.target import AMD64, ARM64, CUDA
 
 ADDED = "pip|compile"
 NAMES = tuple(framework.name for framework in FRAMEWORKS)
 LAYER = COMMUNICATION[0].title
-X86 = f"images are for {AMD64.title}: their base, their wheels and {LAYER}'s compiler flags (AVX2) are of it"
+NOT_A_PLATFORM = "a platform is an operating system and an architecture"
+NAMES_OF_ARM = rf"({ARM64.os}[/-])?({ARM64.architecture}|{ARM64.machine})(/v8)?|armv8(-a)?|sbsa|grace"
+NAMES_OF_X86 = rf"({AMD64.os}[/-])?({AMD64.architecture}|{AMD64.machine}|x86-64)(/v[1-4])?"
+OTHER_MACHINES = rf"({AMD64.os}[/-])?(ppc64(le)?|power(9|10)?|s390x|riscv64|i?[36]86|arm(v[67].*|/v[67])?)"
+OTHERS = (
+    f"images are for {AMD64.title} and {ARM64.title}, the two that the frameworks have wheels with CUDA for"
+)
 AMD = f"images are for {CUDA.vendor} GPUs: {LAYER} is compiled with nvcc and linked against NCCL"
 PACKAGES = (
     "the base of an image is made from Debian's or Ubuntu's packages; the host may run another distribution, "
@@ -43,8 +49,12 @@ def _entry(field: str, pattern: str, why: str, instead: str) -> Entry:
 
 
 ENTRIES = (
-    _entry("", "arch|architecture|platform|cpu", X86,
-           f"leave it out, and run the row on {AMD64.title} nodes"),
+    _entry("", "arch|architecture|cpu|machine", "what an image runs on is the field platform",
+           f"write platform={ARM64.name}, or leave it out for {AMD64.title}"),
+    _entry("platform", NAMES_OF_ARM, NOT_A_PLATFORM, f"write {ARM64.name}"),
+    _entry("platform", NAMES_OF_X86, NOT_A_PLATFORM, f"write {AMD64.name}"),
+    _entry("platform", OTHER_MACHINES, OTHERS, f"write {AMD64.name} or {ARM64.name}"),
+    _entry("platform", r"(windows|darwin|macos)(/.*)?", "images are of Linux", f"write {AMD64.name}"),
     _entry("", "rocm|hip|miopen|rccl", AMD, f"leave it out; gpu_arch names the {CUDA.vendor} GPUs"),
     _entry("", "paddle|paddlepaddle", f"{LAYER} has no extension for it",
            f"a row has {', '.join(NAMES[:-1])} or {NAMES[-1]}"),

@@ -9,6 +9,7 @@ from typing import Any
 from stackwright.core.facts import entries
 from stackwright.core.facts.provenance import Provenance, documented, read, unchecked
 from stackwright.core.model.row import ProviderName
+from stackwright.core.model.target import platform_of
 
 DEBIAN = read("the distribution's package index", "2026-11-20")
 PACKAGED = read(f"{DEBIAN.source}; Ubuntu: main and universe, documented", "2026-11-20")
@@ -168,7 +169,7 @@ CUDA_ARCH = {entry.key: entry for entry in entries.load("cuda-arch")}
 CUDA_GCC = {entry.key: entry for entry in entries.load("cuda-gcc")}
 """By release of CUDA, the newest gcc that its nvcc accepts."""
 
-NVCC_WHEELS = tuple(entries.load("nvcc-wheels")[0].value)
+NVCC_WHEELS = {entry.key: tuple(entry.value) for entry in entries.load("nvcc-wheels")}
 """CUDA releases whose whole compiler NVIDIA has on the package index; wheels before 13 lack parts of it."""
 
 DRIVER_FLOOR = (("11", 450), ("12", 525), ("13", 580))
@@ -180,6 +181,11 @@ CUDA11_LIBRARIES = (
     "nvidia-nccl-cu11", "nvidia-nvtx-cu11",
 )  # fmt: skip
 """What wheels of CUDA 11 load and do not require: TensorFlow before 2.14, MXNet, PyTorch before 2.0."""
+
+
+def nvcc_wheels(platform: str | None) -> tuple[str, ...]:
+    """Return the releases for a platform, as a row names it."""
+    return NVCC_WHEELS[f"releases{platform_of(platform).suffix}"]
 
 
 def distribution(os: str) -> Distribution | None:

@@ -53,13 +53,13 @@ class Table:
     ptx_is_both: bool
     fact: Provenance
 
-    def entries(self, version: str) -> str | None:
+    def entries(self, version: str, platform: str | None = None) -> str | None:
         """Return what the wheel of a release names; None for a wheel that was not read, or names nothing."""
-        found = self.wheels.of(version) if "+" not in version else None
+        found = self.wheels.on(platform).of(version) if "+" not in version else None
         return (found.code or None) if found else None
 
-    def code(self, version: str) -> Code | None:
-        entries = self.entries(version)
+    def code(self, version: str, platform: str | None = None) -> Code | None:
+        entries = self.entries(version, platform)
         return code_of(entries, ptx_is_both=self.ptx_is_both) if entries else None
 
 

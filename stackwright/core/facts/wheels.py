@@ -15,6 +15,7 @@ from typing import Any
 from stackwright.core.facts import entries
 from stackwright.core.facts.entries import Entry
 from stackwright.core.facts.provenance import Provenance, read
+from stackwright.core.model.target import AMD64, Platform, platform_of
 
 INDEX = read("the package index: files of the release, and their requirements", "2026-11-22")
 
@@ -60,23 +61,29 @@ def _span(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wheels:
-    """All wheels of one framework. ``name`` is the field of a row."""
+    """All wheels of one framework. ``name`` is the field of a row.
+
+    ``entries`` are those for the usual platform, ``others`` the tables for other ones; a platform without a
+    table has no wheel.
+    """
 
     name: str
     entries: tuple[Wheel, ...]
+    others: tuple[tuple[Platform, Wheels], ...] = ()
 
     @classmethod
-    def load(cls, name: str, describe: Describe) -> Wheels:
+    def load(cls, name: str, describe: Describe, others: tuple[Platform, ...] = ()) -> Wheels:
         """Return the wheels of a table: the newest of each minor release, and older ones that differ."""
-        found: list[Wheel] = []
-        minors: dict[str, list[Entry]] = {}
-        for entry in entries.load(name):
-            minors.setdefault(minor(entry.key), []).append(entry)
-        for release, releases in minors.items():
-            last = releases[-1]
-            found += [_wheel(one, one.key, describe) for one in releases if one.value != last.value]
-            found.append(_wheel(last, release, describe))
-        return cls(name=name, entries=tuple(found))
+        of_others = tuple(
+            (platform, cls(name=name, entries=_wheels(f"{name}{platform.suffix}", describe)))
+            for platform in others
+        )
+        return cls(name=name, entries=_wheels(name, describe), others=of_others)
+
+    def on(self, platform: str | None) -> Wheels:
+        """Return the wheels for a platform, as a row names it."""
+        found = platform_of(platform)
+        return self if found is AMD64 else dict(self.others).get(found, NONE)
 
     @property
     def newest(self) -> tuple[str, ...]:
@@ -86,6 +93,21 @@ class Wheels:
     def of(self, version: str) -> Wheel | None:
         """Return the entry of a version: the longest ``release`` that it starts with."""
         return _entry(self, version)
+
+
+NONE = Wheels(name="", entries=())
+
+
+def _wheels(table: str, describe: Describe) -> tuple[Wheel, ...]:
+    found: list[Wheel] = []
+    minors: dict[str, list[Entry]] = {}
+    for entry in entries.load(table):
+        minors.setdefault(minor(entry.key), []).append(entry)
+    for release, releases in minors.items():
+        last = releases[-1]
+        found += [_wheel(one, one.key, describe) for one in releases if one.value != last.value]
+        found.append(_wheel(last, release, describe))
+    return tuple(found)
 
 
 def _wheel(entry: Entry, release: str, describe: Describe) -> Wheel:

@@ -24,7 +24,7 @@ BOUND = (
 PYXIS = "on a cluster with Slurm, pyxis and enroot: srun makes the container, and no apptainer is needed"
 EDF = (
     "on a cluster with Slurm and a container engine that reads environment definition files, as CSCS has: "
-    "srun makes the container; the nodes have to be x86-64, as the image is"
+    "srun makes the container; the nodes need CPUs of the architecture that the image is for"
 )
 PODMAN = "on a cluster with Slurm and podman-hpc, as those of NERSC"
 SUBMIT = "Submit it with sbatch, -p and -t for your partition and time."

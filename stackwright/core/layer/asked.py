@@ -87,7 +87,7 @@ def cell(stack: Stack, wanted: tuple[Addition, ...]) -> Cell:
         id=stack.id, provider=stack.provider, os=stack.os, python=".".join(stack.python.split(".")[:2]),
         mpi=stack.mpi, components=tuple(sorted((*stack.frameworks, *stack.communication))), cuda=stack.cuda,
         nccl=stack.nccl, gcc=stack.gcc, gpu_arch=stack.gpu_arch, flavour=stack.flavour, pip=wanted,
-        allow=stack.allowed,
+        platform=stack.platform.named, allow=stack.allowed,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from stackwright.core.model.added.distributions import Added, Addition, Compiled
 from stackwright.core.model.added.image import Folder, Variable
 from stackwright.core.model.added.tools import Tool
+from stackwright.core.model.target import AMD64, Platform
 
 
 class Tier(StrEnum):
@@ -118,6 +119,7 @@ class Cell:
     wheels: Folder | None = None
     user: str | None = None
     build_env: tuple[Variable, ...] = ()
+    platform: str | None = None
     allow: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
 
@@ -207,7 +209,7 @@ class Lock:
     the site's extra indexes answered.
     ``compiled`` are those of ``packages`` that are compiled from source, with the SHA-256 of each in
     ``sources``, and with what each names to be compiled and to run in ``needs``; ``builders`` are packages
-    that only their compiling needs, which are not shipped.
+    that only their compiling needs, which are not shipped. ``platform`` is what the wheels are for.
     """
 
     row: str
@@ -226,6 +228,7 @@ class Lock:
     sources: tuple[tuple[str, str], ...] = ()
     needs: tuple[tuple[str, tuple[str, ...]], ...] = ()
     builders: tuple[Package, ...] = ()
+    platform: Platform = AMD64
 
     def version(self, name: str) -> str | None:
         """Return the locked version of a Python package, or None."""
@@ -275,6 +278,7 @@ class Stack:
     compiled: tuple[Compiled, ...] = ()
     build_env: tuple[Variable, ...] = ()
     tools: tuple[Tool, ...] = ()
+    platform: Platform = AMD64
 
     @property
     def exposed(self) -> tuple[str, ...]:
@@ -364,6 +368,18 @@ class Verdict:
         if Outcome.NOT_RUN in outcomes or not outcomes:
             return Outcome.NOT_RUN
         return Outcome.PASSED
+
+    def emulated(self, how: str) -> Verdict:
+        """Return it with each check that started programs saying how, where no CPU of the host ran them."""
+        if not how:
+            return self
+        checks = (
+            replace(one, detail="; ".join(filter(None, (one.detail, f"emulated {how}"))))
+            if one.tier is not Tier.STATIC and one.outcome is not Outcome.NOT_RUN
+            else one
+            for one in self.checks
+        )
+        return replace(self, checks=tuple(checks))
 
     @property
     def failed(self) -> tuple[Check, ...]:

@@ -13,14 +13,30 @@ from dataclasses import dataclass
 class Platform:
     """``architecture`` is the word of OCI and Debian, ``machine`` that of the kernel and of wheels.
 
-    ``cpu_flags`` are those of the compiler.
+    ``cpu_flags`` are those of the compiler. ``elf`` is its number in an ELF file (e_machine).
     """
 
     os: str
     architecture: str
     machine: str
     title: str
+    elf: int
     cpu_flags: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the word of a matrix and of OCI: linux/arm64."""
+        return f"{self.os}/{self.architecture}"
+
+    @property
+    def named(self) -> str | None:
+        """Return the name, or None for the usual platform, which nothing names."""
+        return None if self is AMD64 else self.name
+
+    @property
+    def suffix(self) -> str:
+        """Return what keeps apart what is made for several platforms; empty for the usual one."""
+        return "" if self is AMD64 else f"-{self.architecture}"
 
     def manylinux(self, major: int, minor: int) -> str:
         """Return uv's name of the platform with this release of glibc."""
@@ -93,10 +109,26 @@ class PackageManager:
 
 
 AMD64 = Platform(
-    os="linux", architecture="amd64", machine="x86_64", title="x86-64",
+    os="linux", architecture="amd64", machine="x86_64", title="x86-64", elf=62,
     cpu_flags=("-mavx2", "-mf16c", "-mfma"),
 )  # fmt: skip
 """Every server with a supported GPU has these; without flags a build takes those of the build host."""
+
+ARM64 = Platform(
+    os="linux", architecture="arm64", machine="aarch64", title="64-bit Arm", elf=183,
+    cpu_flags=("-march=armv8-a",),
+)  # fmt: skip
+"""What the distribution and the wheels are compiled for. A later CPU's atomics are used where they are there:
+gcc asks for them at run time (-moutline-atomics, its default)."""
+
+PLATFORMS = {platform.name: platform for platform in (AMD64, ARM64)}
+"""By the value of a row's field; a row without one is for the first."""
+
+
+def platform_of(name: str | None) -> Platform:
+    """Return the platform of a row that names it, or leaves it out."""
+    return PLATFORMS[name] if name else AMD64
+
 
 CUDA = Accelerator(
     vendor="NVIDIA", runtime="nvidia", device="nvidia.com/gpu", control="/dev/nvidiactl",

@@ -24,7 +24,6 @@ from stackwright.core.model.labels import (
     version,
 )
 from stackwright.core.model.row import Flavour, Mpi, MpiFlavour, Recipe, Stack
-from stackwright.core.model.target import AMD64
 from stackwright.core.render import package_layers
 from stackwright.core.render.configuration import entrypoint, require_cuda, runscript, user
 from stackwright.core.render.own_files import minor, own_files
@@ -45,6 +44,7 @@ MPI_DEVELOPMENT = {MpiFlavour.OPENMPI: "libopenmpi-dev", MpiFlavour.MPICH: "libm
 def declared(stack: Stack) -> dict[str, Any]:
     """Return the row as it is written into the image, in JSON types: what must be found inside."""
     allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
+    platform = {"platform": stack.platform.named} if stack.platform.named else {}
     return {
         "id": stack.id,
         "provider": stack.provider,
@@ -63,6 +63,7 @@ def declared(stack: Stack) -> dict[str, Any]:
         "patches": list(stack.patches),
         "lock": stack.lock.sha256,
         **allowed,
+        **platform,
         **{name: value for name, value in _own(stack).items() if value},
     }
 
@@ -151,11 +152,18 @@ def bake(recipes: Iterable[Recipe]) -> str:
             "target": "final",
             "tags": [reference(recipe)],
             "labels": dict(of_recipe(recipe)),
+            **_platforms(recipe),
         }
         for recipe in recipes
     }
     document = {"group": {"default": {"targets": sorted(targets)}}, "target": targets}
     return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def _platforms(recipe: Recipe) -> dict[str, list[str]]:
+    """Return the platform of a bake file's target, where the row names one."""
+    named = json.loads(dict(recipe.files).get("row.json", b"{}")).get("platform")
+    return {"platforms": [named]} if named else {}
 
 
 def reference(recipe: Recipe) -> str:
@@ -232,7 +240,8 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "cuda_folder": provider.copies(stack),
         "apt_sections": provider.sections,
         "cuda_arches": " ".join(sorted((arch.replace(".", "") for arch in stack.gpu_arch), key=int)),
-        "arch_flags": " ".join(AMD64.cpu_flags),
+        "arch_flags": " ".join(stack.platform.cpu_flags),
+        "platform": stack.platform.named,
         "contents_text": contents_text(stack),
         "contents_with": contents_text(stack, " with "),
         "extensions": [name for name, _ in extensions(stack)],

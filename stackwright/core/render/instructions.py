@@ -18,7 +18,7 @@ VERTICES = ("RUN", "COPY", "ADD", "WORKDIR")
 """What BuildKit makes a vertex of and counts; other instructions change only the image's configuration."""
 
 _ARG = re.compile(r"ARG\s+(\w+)=(\S+)")
-_FROM = re.compile(r"FROM\s+(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
+_FROM = re.compile(r"FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 _OTHER_STAGE = re.compile(r"\bfrom=([\w.-]+)")
 
 

@@ -18,6 +18,7 @@ from stackwright.core.model.added.image import Folder, Variable
 from stackwright.core.model.added.tools import Tool
 from stackwright.core.model.labels import ROW, STACK
 from stackwright.core.model.row import Base, Cell, Flavour, Lock, Mpi, Package, ProviderName, Stack
+from stackwright.core.model.target import AMD64, PLATFORMS, Platform
 from stackwright.core.render.configuration import USER
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.resolve.resolve import nccl_code
@@ -92,7 +93,7 @@ def _cell(found: Stack) -> Cell:
         id=found.id, provider=found.provider, os=found.os, python=found.python, mpi=found.mpi,
         components=tuple(sorted((*found.frameworks, *found.communication))), compile=wanted,
         build_env=found.build_env, apt=tuple(one.name for one in found.apt), env=found.env,
-        allow=found.allowed,
+        allow=found.allowed, platform=found.platform.named,
     )  # fmt: skip
 
 
@@ -113,7 +114,7 @@ def _stack(said: Mapping[str, Any], lock: Lock, files: Mapping[str, str]) -> Sta
         frameworks=_versions(_known(_mapping(said, "frameworks"))), gpu_arch=_words(said, "gpu_arch"),
         flavour=Flavour(_word(said, "flavour")), test_on_gpu=False, patches=_words(said, "patches"),
         lock=lock, allowed=_words(said, "allowed"), **_added(said, lock), **_of_image(said, files),
-        tools=tuple(_tools(said)),
+        tools=tuple(_tools(said)), platform=_platform(said),
     )  # fmt: skip
 
 
@@ -177,6 +178,13 @@ def _pairs(said: Mapping[str, Any], field: str, name: str, value: str) -> tuple[
 
 def _optional(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return _mapping(said, name) if name in said else {}
+
+
+def _platform(said: Mapping[str, Any]) -> Platform:
+    named = said.get("platform", AMD64.name)
+    if named not in PLATFORMS:
+        raise ValueError(f"this release does not know the platform {str(named)[:60]!r}")
+    return PLATFORMS[named]
 
 
 def _tools(said: Mapping[str, Any]) -> Iterator[Tool]:

@@ -17,7 +17,7 @@ SHIPPED = "final"
 COMPILED, ADDITIONS = "compile/build-distribution.sh", "additions.txt"
 """In the context of a row that compiles or adds something."""
 _PACKAGES = re.compile(r"^COPY --link --from=frameworks /layers/(\S+) /$", re.M)
-_FROM = re.compile(r"FROM\s+(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
+_FROM = re.compile(r"FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
 
 def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from stackwright.core.facts import distributions
 from stackwright.core.model import base_images
 from stackwright.core.model.row import Cell, ProviderName, Stack
+from stackwright.core.model.target import AMD64, Platform
 from stackwright.core.rules.derived import cuda_of
 
 Images = tuple[tuple[str, str], ...]
@@ -44,9 +45,9 @@ class Provider:
 # -- debian -----------------------------------------------------------------------------------------
 
 
-def reference(os: str, date: str) -> str:
+def reference(os: str, date: str, platform: Platform = AMD64) -> str:
     """Return the name of a base that was made from the distribution's mirror."""
-    return f"stackwright/base:{os}-{date}"
+    return f"stackwright/base:{os}{platform.suffix}-{date}"
 
 
 def _debian_images(stack: Stack) -> Images:
@@ -54,7 +55,7 @@ def _debian_images(stack: Stack) -> Images:
 
 
 def _debian_wanted(stack: Stack) -> Images:
-    return (("BASE_IMAGE", reference(stack.os, stack.base.date)),)
+    return (("BASE_IMAGE", reference(stack.os, stack.base.date, stack.platform)),)
 
 
 # -- nvidia -----------------------------------------------------------------------------------------

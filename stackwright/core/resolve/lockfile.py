@@ -19,6 +19,7 @@ from typing import Any
 
 from stackwright.core.errors import LockError
 from stackwright.core.model.row import Base, Lock, Package
+from stackwright.core.model.target import AMD64, PLATFORMS, Platform
 
 HEAD = "# Stackwright lock, format 1: written by `build.py lock`, not by hand."
 ADDED = "# added by the row: installed after all other packages"
@@ -57,13 +58,19 @@ class Found:
         return self.pins + "".join(f"{head}\n{lines}" for head, lines in below if lines)
 
 
-def write_found(row: str, request: str, base: Base, found: Found) -> str:
+def write_found(row: str, request: str, base: Base, found: Found, platform: Platform = AMD64) -> str:
     """Return the text of a lock; one of a row without additions is as it always was."""
-    more: dict[str, Any] = {"asked_by": dict(found.asked_by)} if found.asked_by else {}
+    more: dict[str, Any] = of_platform(platform)
+    more |= {"asked_by": dict(found.asked_by)} if found.asked_by else {}
     more |= {"moved": found.moved} if found.moved else {}
     more |= {"extra": found.extra} if found.extra else {}
     more |= {"needs": dict(found.needs)} if found.needs else {}
     return write(row, request, base, pins=found.text(), more=more)
+
+
+def of_platform(platform: Platform) -> dict[str, str]:
+    """Return what a lock says of its platform: nothing of the usual one, as it always was."""
+    return {"platform": platform.named} if platform.named else {}
 
 
 def write(
@@ -109,6 +116,7 @@ def parse(text: str, place: str) -> Lock:
             packages=(*shipped, *added, *compiled), toolchain=tuple(_packages(lists[TOOLCHAIN])),
             added=tuple(added), compiled=tuple(compiled), sources=_sources(lists[COMPILED]),
             builders=tuple(_packages(lists[BUILDERS])), **_of_additions(meta),
+            platform=PLATFORMS[meta.get("platform", AMD64.name)],
         )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise LockError(f"not a lock: {error}", place=place, hint="run build.py lock") from error

@@ -19,12 +19,14 @@ from stackwright.core.rules.rule import CellRule, Ruling, weigh
 
 OF_COMPONENTS = of_kind(Kind.COMMUNICATION, Kind.FRAMEWORK, Kind.EXTENSION, Kind.TOOL)
 COST = {
-    "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0, "mpi": 1.4,
+    "platform": 5.0, "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0,
+    "mpi": 1.4,
     **{component.name: component.field.cost for component in OF_COMPONENTS}, "cudnn": 1.5, "gpu_arch": 1.2,
     "compile": 0.95, "pip": 0.9, "build-env": 0.85, "apt": 0.8, "env": 0.7, "ports": 0.6,
 }  # fmt: skip
 """Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
-depend on first. A field that is not here is never changed."""
+depend on first. A field that is not here is never changed, and nor is the platform, which the nodes decide.
+"""
 
 CHANGE = 100.0
 """Cost of every change: more than all fields cost together, so that the fewest changes win."""
@@ -113,7 +115,7 @@ def _others(field: str, present: Any) -> list[Any]:
             if version != present.version
         ]
     if field not in KNOWN or (present is None and field in LAYERS):
-        return [None] if present else []
+        return [None] if present and field != "platform" else []
     others = [value for value in KNOWN[field] if value != present]
     if field in ("os", "provider") or present is None:
         return others if field in ("os", "provider") else others[::-1]

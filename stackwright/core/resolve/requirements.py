@@ -14,7 +14,7 @@ from stackwright.core.config.own import versions
 from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell
-from stackwright.core.model.target import AMD64, CUDA
+from stackwright.core.model.target import CUDA, platform_of
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.rules.derived import cuda_of, gcc_of, nvcc_in_wheels
 
@@ -111,19 +111,20 @@ def toolchain(cell: Cell) -> tuple[str, ...]:
     return tuple(f"{name}=={release}.*" for name in NVCC) if release else ()
 
 
-def platform(os: str) -> str:
+def platform(os: str, named: str | None = None) -> str:
+    """Return what uv calls a platform, as a row names it, with the glibc of a distribution."""
     known = distributions.distribution(os)
     if known is None:
         raise LockError(f"no distribution {os!r} in the tables")
     major, minor = min(distributions.as_numbers(known.glibc), NEWEST_MANYLINUX)
-    return AMD64.manylinux(major, minor)
+    return platform_of(named).manylinux(major, minor)
 
 
 def request(cell: Cell) -> str:
     """Digest of everything that the lock depends on; a lock with another one is out of date."""
     asked = [
         *requirements(cell), *overrides(cell), *constraints(cell), *toolchain(cell), cell.python,
-        platform(cell.os), *distribution_packages(cell), *with_additions(cell),
+        platform(cell.os, cell.platform), *distribution_packages(cell), *with_additions(cell),
         *((str(cell.wheels),) if cell.wheels else ()),
         *(" ".join(("compile", one.requirement, *one.needs)) for one in compiled(cell)),
     ]  # fmt: skip
@@ -145,4 +146,4 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
 def question(cell: Cell, wanted: tuple[str, ...]) -> tuple[object, ...]:
     """Return what the answer of the index depends on: rows with the same question have the same answer."""
     wheels = cell.wheels if wanted == with_additions(cell) else None
-    return wanted, overrides(cell), constraints(cell), cell.python, platform(cell.os), wheels
+    return wanted, overrides(cell), constraints(cell), cell.python, platform(cell.os, cell.platform), wheels

@@ -27,6 +27,7 @@ from stackwright.core.model.added.distributions import Added, Addition, Compiled
 from stackwright.core.model.added.image import Folder
 from stackwright.core.model.added.tools import Tool
 from stackwright.core.model.row import Cell, Lock, Notice, Refused, Rejection, Stack
+from stackwright.core.model.target import platform_of
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
@@ -162,6 +163,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         user=cell.user,
         build_env=cell.build_env,
         tools=_tools(cell, lock),
+        platform=platform_of(cell.platform),
     )
 
 

@@ -10,6 +10,7 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import Provenance, read, weakest
 from stackwright.core.facts.wheels import INDEX
 from stackwright.core.model.row import Cell, MpiFlavour, ProviderName
+from stackwright.core.model.target import AMD64, platform_of
 from stackwright.core.rules.derived import CUDA_FIELDS, nvcc_in_wheels
 from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
 from stackwright.core.versions import covers
@@ -25,6 +26,15 @@ def _os(cell: Cell) -> Answer:
         values=(("provider", cell.provider), ("os", cell.os)),
         reason=f"the {cell.provider} provider makes its base of {', '.join(known)}",
     )
+
+
+def _platform(cell: Cell) -> Answer:
+    platform = platform_of(cell.platform)
+    if platform is AMD64 or cell.provider is ProviderName.DEBIAN:
+        return Ruling.FITS
+    values = (("platform", platform.name), ("provider", cell.provider))
+    reason = f"the base for {platform.name} is made from Debian's mirror; no other was tried"
+    return Clash(values=values, reason=reason)
 
 
 def _nvidia_image(cell: Cell) -> Answer:
@@ -75,7 +85,8 @@ def _cuda_os(cell: Cell) -> Answer:
         return Ruling.SILENT
     if covers(cell.cuda, known.cuda) or covers(known.cuda, cell.cuda) or nvcc_in_wheels(cell):
         return Ruling.FITS
-    wheels = f"{distributions.NVCC_WHEELS[0]} to {distributions.NVCC_WHEELS[-1]}"
+    found = distributions.nvcc_wheels(cell.platform)
+    wheels = f"{found[0]} to {found[-1]}"
     reason = f"{cell.os} packages the compiler of CUDA {known.cuda}; the package index has that of {wheels}"
     return Clash(values=(("cuda", cell.cuda), ("os", cell.os)), reason=reason)
 
@@ -99,7 +110,7 @@ def _glibc(cell: Cell) -> Answer:
     asked = [
         (table.name, version, found)
         for table in WHEELS
-        if (version := cell.value(table.name)) and (found := table.of(version))
+        if (version := cell.value(table.name)) and (found := table.on(cell.platform).of(version))
     ]
     if known is None or not asked:
         return Ruling.SILENT
@@ -128,10 +139,17 @@ PROVIDERS = read("stackwright/engines/bases: each makes its base of these", "202
 RULES = (
     _rule(
         "glibc",
-        ("os", *(table.name for table in WHEELS)),
+        ("platform", "os", *(table.name for table in WHEELS)),
         INDEX,
         _glibc,
         "a wheel's tag names the oldest glibc that it runs on",
+    ),
+    _rule(
+        "platform-base",
+        ("platform", "provider"),
+        read("stackwright/engines/bases/debian.py", "2026-11-23"),
+        _platform,
+        "the base for another platform is made from the distribution's mirror",
     ),
     _rule("os", ("provider", "os"), PROVIDERS, _os, "a provider makes its base of some distributions"),
     _rule(

@@ -9,8 +9,8 @@ from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.model.row import Cell, Lock, ProviderName
 from stackwright.core.versions import covers
 
-CUDA_FIELDS = ("provider", "os", "cuda")
-"""What cuda_of reads."""
+CUDA_FIELDS = ("platform", "provider", "os", "cuda")
+"""What cuda_of and nvcc_in_wheels read."""
 GCC_FIELDS = (*CUDA_FIELDS, "gcc")
 
 
@@ -30,7 +30,7 @@ def nvcc_in_wheels(cell: Cell) -> str | None:
         return None
     release = ".".join(cuda.split(".")[:2])
     packaged = known.cuda is not None and covers(release, known.cuda)
-    return release if release in distributions.NVCC_WHEELS and not packaged else None
+    return release if release in distributions.nvcc_wheels(cell.platform) and not packaged else None
 
 
 def gcc_of(cell: Cell) -> str | None:

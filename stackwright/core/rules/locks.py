@@ -7,6 +7,7 @@ from stackwright.core.components.table import COMPONENTS
 from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, Lock
+from stackwright.core.model.target import platform_of
 from stackwright.core.rules import additions
 from stackwright.core.rules.derived import brought, cuda_majors
 from stackwright.core.rules.rule import Clash, LockRule
@@ -21,6 +22,14 @@ def _one_cuda(cell: Cell, lock: Lock) -> Clash | None:
         return None
     values = tuple((f"CUDA {major}", ", ".join(names[:3])) for major, names in sorted(majors.items()))
     return Clash(values=values, reason="the frameworks of this row bring more than one major CUDA release")
+
+
+def _platform(cell: Cell, lock: Lock) -> Clash | None:
+    wanted = platform_of(cell.platform)
+    if lock.platform is wanted:
+        return None
+    values = (("platform", wanted.name), ("locks", lock.platform.name))
+    return Clash(values=values, reason="the lock has wheels for another platform")
 
 
 def _one_of_each(cell: Cell, lock: Lock) -> Clash | None:
@@ -75,6 +84,12 @@ def _versions(package: str) -> tuple[str, ...]:
 LOCK_RULES = (
     *additions.lock_rules(ONE_CUDA),
     *compiled.LOCK_RULES,
+    LockRule(
+        name="lock-platform",
+        says="the lock has wheels for the row's platform",
+        fact=read("matrix.yaml and the lock", "2026-11-23"),
+        ask=_platform,
+    ),
     LockRule(name="one-cuda", says="one major release of CUDA is in the image", fact=ONE_CUDA, ask=_one_cuda),
     LockRule(
         name="one-nccl",

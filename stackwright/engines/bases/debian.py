@@ -9,7 +9,9 @@ from pathlib import Path
 
 from stackwright.core.errors import EngineError, SiteError
 from stackwright.core.model.row import Stack
+from stackwright.core.model.target import AMD64, Platform
 from stackwright.core.resolve.bases import Images, reference
+from stackwright.engines import emulation
 from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import image_exists, mark
 from stackwright.host.runner import Runner
@@ -30,7 +32,7 @@ def ensure(stack: Stack, means: BaseTools) -> Images:
     its real date, which ``say`` prints. SiteError without a mirror, or when it fails.
     """
     base = stack.base
-    locked = reference(base.os, base.date)
+    locked = reference(base.os, base.date, stack.platform)
     if _is_there(means, locked):
         return (("BASE_IMAGE", locked),)
     mirror = means.site.mirror
@@ -40,14 +42,14 @@ def ensure(stack: Stack, means: BaseTools) -> Images:
             hint="set STACKWRIGHT_APT_MIRROR to that of a Debian mirror",
         )
     now = read_release(mirror, base.suite)
-    name = reference(base.os, now.date)
+    name = reference(base.os, now.date, stack.platform)
     if name != locked:
         means.say(
             f"{base.os}: the mirror moved on since the row was locked, from {base.release} of {base.date}"
             f" to {now.version} of {now.date}; ./build.py lock takes note of it"
         )
     if not _is_there(means, name):
-        _make(base.suite, name, now.date, means, mirror)
+        _make(base.suite, name, now.date, means, mirror, target=stack.platform)
         mark(means.docker, name)
     return (("BASE_IMAGE", name),)
 
@@ -60,14 +62,17 @@ def _is_there(means: BaseTools, name: str) -> bool:
     return image_exists(means.docker, name) and mark(means.docker, name)
 
 
-def _make(suite: str, name: str, date: str, means: BaseTools, mirror: str) -> None:
+def _make(
+    suite: str, name: str, date: str, means: BaseTools, mirror: str, *, target: Platform = AMD64
+) -> None:
     """The same image on every machine, to its id: `docker import` would note the time of the import in it."""
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
-        bootstrap(suite, Path(folder) / "base.tar", runner=means.runner, mirror=mirror, date=date)
+        tar = Path(folder) / "base.tar"
+        bootstrap(suite, tar, runner=means.runner, mirror=mirror, date=date, target=target)
         (Path(folder) / "Dockerfile").write_text(DOCKERFILE)
         argument = f"SOURCE_DATE_EPOCH={epoch(date)}"
-        words = ("--provenance=false", "--no-cache", "--build-arg", argument, "--tag", name, folder)
-        done = means.runner(means.docker.build("--progress=plain", *words))
+        words = ("--provenance=false", "--no-cache", "--build-arg", argument, *emulation.words(target))
+        done = means.runner(means.docker.build("--progress=plain", *words, "--tag", name, folder))
         if not done.ok:
             cause = f"the base could not be made an image: {_last_error(done.stderr)}"
             raise EngineError(cause, place=name, hint="docker buildx version, and the engine's free disk")
@@ -78,13 +83,17 @@ def epoch(date: str) -> int:
     return int(datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp())
 
 
-def bootstrap(suite: str, tar: Path, *, runner: Runner, mirror: str, date: str = "") -> Path:
+def bootstrap(
+    suite: str, tar: Path, *, runner: Runner, mirror: str, date: str = "", target: Platform = AMD64
+) -> Path:
     """Return the root file system of a suite as a tar, by an ordinary user too. SiteError when it fails.
 
-    With the ``date`` of the suite, no file is younger: the same packages make the same bytes.
+    With the ``date`` of the suite, no file is younger: the same packages make the same bytes. The packages'
+    own scripts run as programs of ``target``.
     """
+    emulation.how(target)
     hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
-    options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *hooks)
+    options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *_architecture(target), *hooks)
     env = {"SOURCE_DATE_EPOCH": str(epoch(date))} if date else None
     done = runner(["mmdebstrap", *options, suite, tar, mirror], env=env, timeout=900)
     if not done.ok:
@@ -93,6 +102,11 @@ def bootstrap(suite: str, tar: Path, *, runner: Runner, mirror: str, date: str =
             hint="scripts/engine.sh installs mmdebstrap; ./build.py doctor says which mirror is used",
         )
     return tar
+
+
+def _architecture(target: Platform) -> tuple[str, ...]:
+    """Return the option that names another architecture than the host's."""
+    return () if emulation.is_native(target) else (f"--architectures={target.architecture}",)
 
 
 def _last_error(log: str) -> str:

@@ -16,6 +16,7 @@ from stackwright.core.errors import RejectedError, SiteError, StackwrightError
 from stackwright.core.model.added.image import Folder
 from stackwright.core.model.row import Base, Cell, Lock
 from stackwright.core.model.site import Mirror, Site
+from stackwright.core.model.target import platform_of
 from stackwright.core.resolve import lockfile, resolve
 from stackwright.core.resolve.additions import (
     Answers,
@@ -26,7 +27,7 @@ from stackwright.core.resolve.additions import (
     with_builders,
     without_remarks,
 )
-from stackwright.core.resolve.lockfile import Found, write, write_found
+from stackwright.core.resolve.lockfile import Found, of_platform, write, write_found
 from stackwright.core.resolve.requirements import (
     constraints,
     distribution_packages,
@@ -138,21 +139,27 @@ def make(
     ``state`` asks the mirror for the distribution's state, ``ask`` the index. ``read`` fetches what the row
     compiles from source, and reads what that needs. ``extra`` are the addresses of the site's extra indexes.
     """
-    base = state(cell)
+    base, target = state(cell), platform_of(cell.platform)
     asked = [ask(cell, wanted) if wanted else None for wanted in (requirements(cell), toolchain(cell))]
     for answer in asked:
         if answer and not answer.ok:
-            return write(cell.id, request(cell), base, refused=" ".join(answer.stderr.split()))
+            return write(
+                cell.id,
+                request(cell),
+                base,
+                refused=" ".join(answer.stderr.split()),
+                more=of_platform(target),
+            )
     alone, compiles = (one.stdout if one else "" for one in asked)
     if not asking(cell):
         plain = Found(pins=without_remarks(alone), toolchain=without_remarks(compiles))
-        return write_found(cell.id, request(cell), base, plain)
+        return write_found(cell.id, request(cell), base, plain, target)
     answers = _with_additions(cell, ask, read)
     if isinstance(answers, str):
-        return write(cell.id, request(cell), base, refused=answers)
+        return write(cell.id, request(cell), base, refused=answers, more=of_platform(target))
     given, sources = answers
     given = replace(given, alone=alone, toolchain=without_remarks(compiles), extra=extra)
-    return write_found(cell.id, request(cell), base, apart(given, sources))
+    return write_found(cell.id, request(cell), base, apart(given, sources), target)
 
 
 def _with_additions(cell: Cell, ask: Ask, read: Read) -> tuple[Answers, tuple[Source, ...]] | str:
@@ -196,7 +203,8 @@ def compile_pins(
         answer = runner(
             [
                 uv, "pip", "compile", "-", "--quiet", "--python-version", cell.python,
-                "--python-platform", platform(cell.os), "--generate-hashes", "--only-binary", ":all:",
+                "--python-platform", platform(cell.os, cell.platform),
+                "--generate-hashes", "--only-binary", ":all:",
                 "--no-header", "--no-emit-index-url", *annotate,
                 # else uv fetches a Python of the row's version, which nothing here would run
                 "--no-python-downloads", "--python", sys.executable,

@@ -20,7 +20,7 @@ from stackwright.core.errors import LockError, SiteError
 from stackwright.core.facts.distributions import Distribution
 from stackwright.core.model.row import Base, Package
 from stackwright.core.model.site import Mirror
-from stackwright.core.model.target import AMD64, APT
+from stackwright.core.model.target import AMD64, APT, Platform
 from stackwright.host.files import replace_file
 from stackwright.host.retry import Again, Patience, retried, transient_answer
 
@@ -93,7 +93,9 @@ def read_release(mirror: str, suite: str) -> Release:
     )
 
 
-def read_suite(mirror: Mirror, known: Distribution, wanted: Iterable[str]) -> Base:
+def read_suite(
+    mirror: Mirror, known: Distribution, wanted: Iterable[str], platform: Platform = AMD64
+) -> Base:
     """Return the state of a release on the mirror. Raise LockError where a package is not in it.
 
     Each index is compared with the sha256 that the Release file names. The signature of that file is
@@ -101,11 +103,13 @@ def read_suite(mirror: Mirror, known: Distribution, wanted: Iterable[str]) -> Ba
     last of its suites, the one that moves.
     """
     releases = tuple(read_release(mirror.address, suite) for suite in known.suites)
-    versions = _all_versions(mirror, known, releases)
+    versions = _all_versions(mirror, known, releases, platform)
     missing = sorted(set(wanted) - versions.keys())
     if missing:
+        on = f" for {platform.named}" if platform.named else ""
         raise LockError(
-            f"{known.suite} has no package {', '.join(missing)}", hint="correct the row's versions"
+            f"{known.suite} has no package {', '.join(missing)}{on}",
+            hint="correct the row's versions",
         )
     return Base(
         os=known.id,
@@ -117,10 +121,12 @@ def read_suite(mirror: Mirror, known: Distribution, wanted: Iterable[str]) -> Ba
     )
 
 
-def _all_versions(mirror: Mirror, known: Distribution, releases: tuple[Release, ...]) -> dict[str, str]:
+def _all_versions(
+    mirror: Mirror, known: Distribution, releases: tuple[Release, ...], platform: Platform
+) -> dict[str, str]:
     """Package to version; from ``kept`` where the Release files are those of last time."""
     digests = [release.digest for release in releases]
-    path = mirror.kept / f"{known.id}.json" if mirror.kept else None
+    path = mirror.kept / f"{known.id}{platform.suffix}.json" if mirror.kept else None
     if path and path.exists():
         kept = json.loads(path.read_text())
         if kept["releases"] == digests:
@@ -129,7 +135,7 @@ def _all_versions(mirror: Mirror, known: Distribution, releases: tuple[Release, 
     for suite, release in zip(known.suites, releases, strict=True):
         indexes = dict(release.indexes)
         for component in COMPONENTS[known.family]:
-            index = APT.index(component, AMD64)
+            index = APT.index(component, platform)
             packed = fetch(f"{mirror.address.rstrip('/')}/dists/{suite}/{index}")
             if hashlib.sha256(packed).hexdigest() != indexes.get(index):
                 raise SiteError(

@@ -43,7 +43,8 @@ def read_sources(
         [
             uv, "pip", "compile", "-", "--quiet", "--no-deps", "--no-binary", ":all:",
             "--format", "pylock.toml", "--no-header", "--python-version", cell.python,
-            "--python-platform", platform(cell.os), "--no-python-downloads", "--python", sys.executable,
+            "--python-platform", platform(cell.os, cell.platform),
+            "--no-python-downloads", "--python", sys.executable,
             *options,
         ],
         stdin=asked,

@@ -8,6 +8,7 @@ from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Base, Cell, Package, ProviderName
 from stackwright.core.model.site import Mirror
+from stackwright.core.model.target import platform_of
 from stackwright.core.resolve.bases import NVCC, nvidia_release
 from stackwright.host.upstream.mirror import read_suite
 
@@ -15,7 +16,7 @@ from stackwright.host.upstream.mirror import read_suite
 def _debian(cell: Cell, packages: tuple[str, ...], mirror: Mirror | None) -> Base:
     if not mirror:
         raise LockError("no mirror of the distribution is known", hint="set STACKWRIGHT_APT_MIRROR")
-    return read_suite(mirror, distributions.known(cell.os), packages)
+    return read_suite(mirror, distributions.known(cell.os), packages, platform_of(cell.platform))
 
 
 def _nvidia(cell: Cell, packages: tuple[str, ...], mirror: Mirror | None) -> Base:

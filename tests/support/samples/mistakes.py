@@ -123,6 +123,8 @@ VALUES = (
     of_matrix("an MPI that is misspelt", changed("openmpi", "opnmpi")),
     of_matrix("an MPI that no row can have", changed("openmpi", "mvapich2")),
     of_matrix("another architecture", line("arch: arm64")),
+    of_matrix("a platform that no row can have", line("platform: linux/ppc64le")),
+    of_matrix("a platform without its operating system", line("platform: arm64")),
     of_matrix("a flavour that is not there", line("flavour: openmpi")),
 )
 
@@ -180,6 +182,7 @@ WORDS = (
     typed("a number that is too large", "build --jobs 1000"),
     typed("--set with an MPI that no row can have", "explain --set mpi=intel"),
     typed("--set with a field that is not there", "explain --set arch=arm64"),
+    typed("--set with a platform that no row can have", "explain --set platform=linux/riscv64"),
     typed("--set without a value", "explain --set gcc"),
     typed("--set of one field twice", "explain --set gcc=12 --set gcc=13"),
     typed("a row that explain does not know", "explain cuda12-troch"),

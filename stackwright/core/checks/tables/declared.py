@@ -26,6 +26,9 @@ def operating_system(stack: Stack, facts: Facts) -> Finding:
     problems = []
     if normal(stack.os).replace("-", "") != normal(named).replace("-", ""):
         problems.append(f"the row declares {stack.os}, the image is {named}")
+    architecture = (facts.get("image") or {}).get("Architecture", stack.platform.architecture)
+    if architecture != stack.platform.architecture:
+        problems.append(f"the row is for {stack.platform.name}, the image for {architecture}")
     suite = found.get("VERSION_CODENAME")
     if stack.base.suite and suite != stack.base.suite:
         problems.append(f"the lock names the suite {stack.base.suite}, the image is {suite}")

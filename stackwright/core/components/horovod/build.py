@@ -11,7 +11,6 @@ from stackwright.core.components.component import Build
 from stackwright.core.components.horovod.rules import COMPILED
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.row import Stack
-from stackwright.core.model.target import AMD64
 from stackwright.core.render.sources import Sources
 
 SCRIPT = "scripts/build-horovod.sh"
@@ -59,7 +58,7 @@ def wheel_key(stack: Stack, sources: Sources) -> str:
         "python": stack.python,
         "os": stack.os,
         "gpu_arch": stack.gpu_arch,
-        "cpu_flags": AMD64.cpu_flags,
+        "cpu_flags": stack.platform.cpu_flags,
         "source_date_epoch": EPOCH,  # the time of every file in the wheel
         **({"environment": list(map(str, stack.build_env))} if stack.build_env else {}),
     }

@@ -8,7 +8,6 @@ from typing import Any
 from stackwright.core.checks.check import Facts, Finding, Rule, finding, listed, take
 from stackwright.core.components.horovod.build import NAMES, extensions
 from stackwright.core.model.row import Stack, Tier
-from stackwright.core.model.target import AMD64
 
 
 def per_extension(stack: Stack, facts: Facts, *path: str) -> dict[str, Any]:
@@ -87,7 +86,7 @@ RULES = (
     Rule(id="declared.compiler", tier=B, needs=IMPORTED, judge=_compiled_by("gcc", lambda stack: stack.gcc),
          why="The compiler that made Horovod is the one that the image ships."),
     Rule(id="built.cpu-flags", tier=B, needs=IMPORTED,
-         judge=_compiled_by("cpu_flags", lambda stack: list(AMD64.cpu_flags)),
+         judge=_compiled_by("cpu_flags", lambda stack: list(stack.platform.cpu_flags)),
          why="Code for the CPU that built the wheel stops with an illegal instruction on an older one."),
     Rule(id="declared.patches", tier=B, needs=IMPORTED,
          judge=_compiled_by("patches", lambda stack: list(stack.patches)),

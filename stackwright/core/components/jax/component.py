@@ -5,6 +5,7 @@ from __future__ import annotations
 from stackwright.core.components.component import Advice, Component, Document, Field, Kind
 from stackwright.core.components.jax import checks, facts, rules
 from stackwright.core.model.row import Cell, Stack, Tier
+from stackwright.core.model.target import AMD64, ARM64
 from stackwright.core.rules.derived import nvcc_in_wheels
 
 COMPILER = ("nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-nvvm")
@@ -77,16 +78,17 @@ JAX = Component(
     rules=rules.RULES,
     lock_rules=rules.LOCK_RULES,
     advice=ADVICE,
-    documents=(
+    documents=tuple(
         Document(
-            title="JAX's plugins for CUDA", file="jax",
+            title=f"JAX's plugins for CUDA{for_platform}", file=f"jax{platform.suffix}",
             headings=(
                 "release", "Python", "manylinux",
                 *(f"{name} (CUDA {major})" for major in MAJORS
                   for name in ("takes CUDA", "takes cuDNN", "takes NCCL", "GPU code")),
             ),
             cells=_of_plugins,
-        ),
+        )
+        for platform, for_platform in ((AMD64, ""), (ARM64, f" on {ARM64.name}"))
     ),
     facts=(facts.PARTS, facts.LOADS),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from stackwright.core.facts import entries
 from stackwright.core.facts.provenance import documented, read, unchecked
 from stackwright.core.facts.wheels import Wheels
 from stackwright.core.model.row import Cell
+from stackwright.core.model.target import AMD64, ARM64, platform_of
 from stackwright.core.rules.derived import cuda_of
 
 LAUNCHERS = ("mpi", "srun")
@@ -47,14 +48,17 @@ def _describe(minor: str, value: Mapping[str, Any]) -> dict[str, Any]:
     return {"python": value["python"], "glibc": value["glibc"], "builds": majors, "cuda": majors[-1]}
 
 
-WHEELS = Wheels.load("jax", _describe)
+WHEELS = Wheels.load("jax", _describe, others=(ARM64,))
 """``builds`` are the major releases of CUDA that it has a plugin for."""
 
 PLUGINS = {
-    entry.key: {major: Plugin(**one) for major, one in entry.value["plugins"].items()}
-    for entry in entries.load("jax")
+    platform: {
+        entry.key: {major: Plugin(**one) for major, one in entry.value["plugins"].items()}
+        for entry in entries.load(f"jax{platform.suffix}")
+    }
+    for platform in (AMD64, ARM64)
 }
-"""By release, and by the major release of CUDA."""
+"""By platform, by release, and by the major release of CUDA."""
 
 
 def major_of(cell: Cell) -> str | None:
@@ -66,6 +70,6 @@ def major_of(cell: Cell) -> str | None:
 def plugin_of(cell: Cell) -> tuple[str, Plugin] | None:
     """Return the row's JAX and its plugin; None where the tables know none."""
     version, major = cell.value("jax"), major_of(cell)
-    entry = WHEELS.of(version) if version else None
-    found = PLUGINS[entry.newest].get(major or "") if entry else None
+    entry = WHEELS.on(cell.platform).of(version) if version else None
+    found = PLUGINS[platform_of(cell.platform)][entry.newest].get(major or "") if entry else None
     return (str(version), found) if found else None

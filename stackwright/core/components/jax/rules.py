@@ -9,6 +9,7 @@ from packaging.specifiers import Specifier, SpecifierSet
 from stackwright.core.components import tensorflow, torch
 from stackwright.core.components.component import Place, Placed
 from stackwright.core.components.jax import facts
+from stackwright.core.components.shared.platforms import wheels_for
 from stackwright.core.components.shared.wheel_rules import (
     built_for,
     named,
@@ -111,6 +112,7 @@ def _tried(cell: Cell) -> Answer:
 
 
 RULES = (
+    wheels_for(facts.WHEELS),
     Placed(
         at=Place.INDEX + 10,
         rule=rule("jax-cuda", (*CUDA_FIELDS, "jax"), facts.INDEX, _cuda,
@@ -118,7 +120,7 @@ RULES = (
     ),
     Placed(
         at=Place.INDEX + 20,
-        rule=rule("jax-python", ("jax", "python"), facts.INDEX, python(facts.WHEELS),
+        rule=rule("jax-python", ("platform", "jax", "python"), facts.INDEX, python(facts.WHEELS),
                   "a wheel is for some releases of Python"),
     ),
     Placed(

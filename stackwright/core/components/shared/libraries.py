@@ -35,7 +35,7 @@ def _cudnn(cell: Cell) -> Answer:
     asked = False
     for table in WITH_CUDNN:
         version = cell.value(table.name)
-        wheel = table.of(version) if version and "+" not in version else None
+        wheel = table.on(cell.platform).of(version) if version and "+" not in version else None
         if not wheel or not wheel.cudnn:
             continue
         asked, needed = True, wheel.cudnn
@@ -73,7 +73,7 @@ def _nccl_of_wheels(cell: Cell) -> list[tuple[str, str]]:
     found = []
     for table in WITH_NCCL:
         version = cell.value(table.name)
-        entry = table.of(version) if version and "+" not in version else None
+        entry = table.on(cell.platform).of(version) if version and "+" not in version else None
         needs = SpecifierSet(entry.nccl_needs) if entry else ()
         found += [(table.name, spec.version) for spec in needs if spec.operator in ("==", ">=")]
     return found
@@ -159,7 +159,7 @@ def _names(tables: tuple[Wheels, ...]) -> tuple[str, ...]:
 NCCL_FLOOR = CellRule(
     name="nccl-floor",
     about=About.STACK,
-    fields=("nccl", *_names(WITH_NCCL)),
+    fields=("platform", "nccl", *_names(WITH_NCCL)),
     fact=read(
         "the package index: requirements of the wheels; seen with torch 2.2.2 and NCCL 2.16.5", "2026-11-22"
     ),
@@ -172,7 +172,7 @@ RULES = (
     Placed(
         at=Place.COMPILED + 10,
         rule=rule(
-            "cudnn", ("cudnn", *_names(WITH_CUDNN)),
+            "cudnn", ("platform", "cudnn", *_names(WITH_CUDNN)),
             documented("; ".join((INDEX.source, *TESTED)), "2026-11-20"), _cudnn,
             "a cuDNN that the row names is the one that the wheels load",
         ),

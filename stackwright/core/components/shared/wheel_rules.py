@@ -33,7 +33,7 @@ def rule(
 def named(cell: Cell, table: Wheels) -> tuple[str, Wheel] | None:
     """The version that the row names and its entry in the table; None where either is missing."""
     version = cell.value(table.name)
-    entry = table.of(version) if version else None
+    entry = table.on(cell.platform).of(version) if version else None
     return (version, entry) if entry else None
 
 
@@ -77,7 +77,7 @@ def compiler(table: Wheels) -> Callable[[Cell], Answer]:
         if same_cuda(built, cuda):
             return Ruling.FITS
         version = str(cell.value(name))
-        entry = table.of(version)
+        entry = table.on(cell.platform).of(version)
         others = f", others for {' and '.join(entry.builds)}" if entry and entry.builds else ""
         if wheels.build(version):
             others = ""
@@ -98,13 +98,15 @@ def gpu_code(table: Table) -> Placed:
 
     def ask(cell: Cell) -> Answer:
         version = cell.value(name)
-        code = table.code(version) if version else None
+        code = table.code(version, cell.platform) if version else None
         if version is None or code is None or not cell.gpu_arch:
             return Ruling.SILENT
-        return on_gpus(name, version, table.entries(version) or "", code, cell.gpu_arch)
+        return on_gpus(name, version, table.entries(version, cell.platform) or "", code, cell.gpu_arch)
 
     says = "the framework's wheel holds code for the row's GPUs"
-    return Placed(at=Place.GPU_CODE, rule=rule(f"{name}-arch", (name, "gpu_arch"), table.fact, ask, says))
+    return Placed(
+        at=Place.GPU_CODE, rule=rule(f"{name}-arch", ("platform", name, "gpu_arch"), table.fact, ask, says)
+    )
 
 
 def on_gpus(name: str, version: str, entries: str, code: Code, arches: tuple[str, ...]) -> Answer:

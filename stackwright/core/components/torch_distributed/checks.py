@@ -39,7 +39,7 @@ def compiled_nccl(stack: Stack, facts: Facts) -> Finding:
     """NCCL keeps its ABI: a row's own may be newer than the one that PyTorch was compiled with, not older."""
     compiled = tuple(int(part) for part in _built(facts, "nccl"))[:3]
     shown, row = ".".join(map(str, compiled)), numbers(stack.nccl)
-    entry = torch.WHEELS.of(dict(stack.frameworks).get("torch", ""))
+    entry = torch.WHEELS.on(stack.platform.name).of(dict(stack.frameworks).get("torch", ""))
     wheel = numbers(entry.nccl) if entry and entry.nccl else row
     problems = []
     if compiled[: len(wheel)] != wheel[:3]:
