@@ -9,10 +9,7 @@ set -euo pipefail
 readonly FAILED=6               # EngineError.exit_code of stackwright/core/errors.py
 readonly HANDLERS=/proc/sys/fs/binfmt_misc
 readonly NAME=qemu-aarch64
-readonly PROGRAM=/usr/bin/qemu-aarch64-static
-# The head of an ELF file of 64 bits, little-endian, for a program or a library of this machine; which bits count.
-readonly MAGIC='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
-readonly MASK='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+readonly LINE=/usr/lib/binfmt.d/$NAME.conf # of the distribution's package: the head of the files, the emulator, F
 
 usage() {
     cat <<'END'
@@ -60,7 +57,7 @@ runs() { # whether the kernel starts such programs, in containers too
 
 install_emulator() {
     have apt-get || die "this host has no apt to install an emulator with" \
-        "install QEMU's static user mode as $PROGRAM with this host's own tools"
+        "install QEMU's static user mode with this host's own tools, and register it with binfmt_misc, flag F"
     say "will install qemu-user-static"
     act apt-get -qq update
     act env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends qemu-user-static
@@ -68,9 +65,9 @@ install_emulator() {
 
 register() {
     [[ -e $HANDLERS/register ]] || act mount -t binfmt_misc binfmt_misc "$HANDLERS"
-    # What a package registered without the flag is in the way of the same name.
+    # What was registered without the flag is in the way of the same name.
     [[ ! -e $HANDLERS/$NAME ]] || act sh -c "echo -1 >$HANDLERS/$NAME"
-    act sh -c "printf '%s' ':$NAME:M::$MAGIC:$MASK:$PROGRAM:OCPF' >$HANDLERS/register"
+    act sh -c "cat $LINE >$HANDLERS/register"
 }
 
 main() {
@@ -88,11 +85,11 @@ main() {
     fi
     [[ $MODE != check ]] || { say "missing: an emulator for programs of 64-bit Arm"; exit 1; }
     become_root "tell the kernel of an emulator"
-    [[ -x $PROGRAM ]] || install_emulator
+    [[ -e $LINE ]] || install_emulator
     runs || register
     [[ $MODE != dry-run ]] || { say "dry run: nothing was changed"; exit 0; }
     runs || die "the kernel took no emulator" "read $HANDLERS/$NAME"
-    say "ready: programs of 64-bit Arm run here, by $PROGRAM"
+    say "ready: programs of 64-bit Arm run here"
 }
 
 main "$@"

@@ -187,7 +187,8 @@ def _runs(target: Platform) -> str:
     if emulation.is_native(target):
         return f"{target.name} by its own CPU"
     found = emulation.emulator(target)
-    return f"{target.name} by {Path(found).name}" if found else f"not {target.name} ({emulation.SCRIPT})"
+    by = f"{target.name} by {Path(found).resolve().name}"
+    return by if found else f"not {target.name} ({emulation.SCRIPT})"
 
 
 def _python(patient: Patient) -> tuple[State, str, str]:

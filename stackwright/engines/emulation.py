@@ -10,7 +10,7 @@ from stackwright.core.errors import SiteError
 from stackwright.core.model.target import PLATFORMS, Platform
 
 HANDLERS = Path("/proc/sys/fs/binfmt_misc")
-"""What the kernel was told to start for files that it cannot run itself (binfmt_misc)."""
+"""Which program the kernel starts for files that it cannot run itself (binfmt_misc)."""
 SCRIPT = "scripts/emulation.sh"
 
 
@@ -59,7 +59,7 @@ def how(target: Platform, handlers: Path = HANDLERS) -> str:
         return ""
     found = emulator(target, handlers)
     if found:
-        return f"by {Path(found).name} on {platform.machine()}"
+        return f"by {Path(found).resolve().name} on {platform.machine()}"
     others = ", ".join(one.name for one in PLATFORMS.values() if is_native(one)) or platform.machine()
     raise SiteError(
         f"this host runs programs for {others}, and has no emulator for {target.name}",

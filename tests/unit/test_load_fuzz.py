@@ -23,10 +23,12 @@ from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.added.image import Folder, Variable
 from stackwright.core.model.matrix import Matrix, Value
 from stackwright.core.model.row import Cell, Mpi
+from stackwright.core.model.target import PLATFORMS
 
 SHIPPED = (Path(__file__).parents[2] / "matrix.yaml").read_text()
 FIELDS = get_type_hints(schema.RowFields)
 CLOSED = {name: get_args(FIELDS[name]) for name in ("provider", "os", "flavour")}
+CLOSED["platform"] = (None, *PLATFORMS)
 SECONDS = 2.0
 """Of processor time, for inputs of a few kB; a row takes 0.1 ms."""
 
@@ -272,7 +274,7 @@ def test_the_places_are_right_but_for_the_value() -> None:
     """The refusals above come from the value that was put in."""
     right: dict[str, Any] = {
         **BASE, "cuda": "12.4", "cudnn": "9.1", "nccl": "2.21.5", "gcc": "13", "mxnet": "1.9.1",
-        "keras": "3.0", "tensorflow": "2.20.0",
+        "keras": "3.0", "tensorflow": "2.20.0", "platform": "linux/arm64",
         "apt": ["git"], "env": {"A": "b"}, "files": [], "build-env": {"A": "b"}, "ports": ["8888"],
         "entrypoint": ["/opt/ours/start"],
         "flavour": "devel", "test_on_gpu": True, "torch_distributed": True, "mpi4py": "4.1.2",

@@ -69,7 +69,7 @@ def write_found(row: str, request: str, base: Base, found: Found, platform: Plat
 
 
 def of_platform(platform: Platform) -> dict[str, str]:
-    """Return what a lock says of its platform: nothing of the usual one, as it always was."""
+    """Return the platform as a lock has it: the usual one is left out, as it always was."""
     return {"platform": platform.named} if platform.named else {}
 
 

@@ -37,5 +37,5 @@ def wheels_for(table: Wheels) -> Placed:
 
 
 def _first(there: Wheels) -> str:
-    """Return the first release with CUDA: the entry of a minor release stands for all of it."""
+    """Return the first release with CUDA; of a minor one all are alike, where the table has one entry."""
     return next(one.release for one in there.entries if one.cuda)
