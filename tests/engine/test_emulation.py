@@ -57,7 +57,7 @@ def base(docker: Docker, runner: Runner) -> Iterator[tuple[Stack, str]]:
     yield row.stack, name
 
 
-@pytest.mark.nightly  # two minutes: each package's script of the base runs in the emulator
+@pytest.mark.nightly  # minutes: each script of the packages of a base runs in the emulator
 def test_a_base_for_arm_is_made_and_built_upon(
     base: tuple[Stack, str], docker: Docker, runner: Runner, tmp_path: Path
 ) -> None:

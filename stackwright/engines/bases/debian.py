@@ -106,7 +106,9 @@ def bootstrap(
 
 def _architecture(target: Platform) -> tuple[str, ...]:
     """Return the option that names another architecture than the host's."""
-    return () if emulation.is_native(target) else (f"--architectures={target.architecture}",)
+    if emulation.is_native(target):
+        return ()
+    return (f"--architectures={target.architecture}", "--skip=check/qemu")  # which asks a program of its own
 
 
 def _last_error(log: str) -> str:
