@@ -24,6 +24,7 @@ NAMES = [
     "CA bundle",
     "registry",
     "mmdebstrap",
+    "platforms",
     "Python",
 ]
 

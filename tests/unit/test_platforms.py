@@ -11,12 +11,13 @@ import pytest
 from image_facts import docker_facts
 from image_facts import stack as a_row
 from rows import CELL, LOCK, ROOT, SERIES, SOURCES, cell
-from shipped_rows import ARM, PLAN
+from shipped_rows import ARM, PLAN, PROJECTS
 
 from stackwright.core.checks.observed import found
 from stackwright.core.checks.tables.declared import operating_system
 from stackwright.core.config.expand import expand
 from stackwright.core.config.load import interpret
+from stackwright.core.config.setting import question
 from stackwright.core.errors import MatrixError, SiteError
 from stackwright.core.facts import distributions
 from stackwright.core.model.labels import ROW, STACK
@@ -25,13 +26,15 @@ from stackwright.core.model.target import AMD64, ARM64, PLATFORMS
 from stackwright.core.render import definition, dockerfile, instructions, labelled, layers
 from stackwright.core.resolve import lockfile, resolve
 from stackwright.core.resolve.bases import reference
+from stackwright.core.resolve.explain import Feasibility, explain
 from stackwright.core.resolve.requirements import platform, request
 from stackwright.engines import emulation
-from stackwright.host.project import Planned
+from stackwright.host.project import Planned, cells
 
 ON_ARM = {"platform": "linux/arm64", "cuda": "13.2", "gcc": "14", "gpu_arch": ("9.0",), "torch": "2.15.0"}
 """What makes of the row of the tests one that works on Arm."""
 (ROW_ON_ARM,) = ARM.rows
+CELLS = cells(PROJECTS[0])
 MATRIX = """
 defaults: {provider: debian, os: debian-13, python: "3.13", horovod: "0.28.1", torch: "2.15.0",
   mpi: {flavour: openmpi, version: "5.0"}, gpu_arch: ["9.0"]}
@@ -46,6 +49,12 @@ axes:
 def test_an_axis_makes_a_row_for_each() -> None:
     rows = expand(interpret(MATRIX, "m"))
     assert [(row.id, row.platform) for row in rows] == [("amd64", "linux/amd64"), ("arm64", "linux/arm64")]
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_a_row_can_be_asked_about_on_another_platform(name: str) -> None:
+    assert question(CELL, (f"platform={name}",)).cell == cell(platform=name)
+    assert question(cell(platform=name), ("platform=",)).cell == CELL
 
 
 @pytest.mark.parametrize(
@@ -91,6 +100,14 @@ def test_what_there_is_not_for_arm_is_refused(values: dict[str, object], rule: s
 )
 def test_what_there_is_for_arm_is_accepted(values: dict[str, object]) -> None:
     assert resolve.check(cell(**{**ON_ARM, **values})) is None
+
+
+@pytest.mark.parametrize("row", PLAN.rows, ids=lambda row: row.stack.id)
+def test_every_rule_answers_about_each_row_on_arm(row: Planned) -> None:
+    (of_row,) = [one for one in CELLS if one.id == row.stack.id]
+    asked = question(of_row, (f"platform={ARM64.name}",))
+    refused = explain(of_row, asked, None).verdict is not Feasibility.CAN_WORK
+    assert refused is (row.stack.id not in ("cuda13-torch", "cuda13-jax"))
 
 
 def test_the_usual_platform_is_the_same_named_or_not() -> None:

@@ -16,8 +16,10 @@ ADDED = "pip|compile"
 NAMES = tuple(framework.name for framework in FRAMEWORKS)
 LAYER = COMMUNICATION[0].title
 NOT_A_PLATFORM = "a platform is an operating system and an architecture"
-NAMES_OF_ARM = rf"({ARM64.os}[/-])?({ARM64.architecture}|{ARM64.machine})(/v8)?|armv8(-a)?|sbsa|grace"
-NAMES_OF_X86 = rf"({AMD64.os}[/-])?({AMD64.architecture}|{AMD64.machine}|x86-64)(/v[1-4])?"
+NAMES_OF_ARM = (
+    rf"(?!{ARM64.name}$)({ARM64.os}[/-])?({ARM64.architecture}|{ARM64.machine})(/v8)?|armv8(-a)?|sbsa|grace"
+)
+NAMES_OF_X86 = rf"(?!{AMD64.name}$)({AMD64.os}[/-])?({AMD64.architecture}|{AMD64.machine}|x86-64)(/v[1-4])?"
 OTHER_MACHINES = rf"({AMD64.os}[/-])?(ppc64(le)?|power(9|10)?|s390x|riscv64|i?[36]86|arm(v[67].*|/v[67])?)"
 OTHERS = (
     f"images are for {AMD64.title} and {ARM64.title}, the two that the frameworks have wheels with CUDA for"

@@ -54,7 +54,10 @@ RULES = (
         name="cuda-arch",
         about=About.STACK,
         fields=(*CUDA_FIELDS, "gpu_arch"),
-        fact=read("ptxas of each compiler", "2026-11-22"),
+        fact=read(
+            "ptxas of each compiler; for linux/arm64 those of 13.0 to 13.3, in an emulator, list the same",
+            "2026-11-23",
+        ),
         ask=cuda_arch,
         says="each release of nvcc makes code for some architectures",
     ),

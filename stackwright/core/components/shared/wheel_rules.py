@@ -42,7 +42,7 @@ def built_for(cell: Cell, table: Wheels) -> str | None:
     found = named(cell, table)
     if found is None:
         return None
-    return wheels.build(found[0]) or found[1].cuda
+    return wheels.build(found[0]) or found[1].cuda or None
 
 
 def same_cuda(one: str, other: str) -> bool:
