@@ -1,4 +1,4 @@
-"""The emulator for programs of another platform: the base of a row for Arm, and a step of a build on it."""
+"""The emulator: the base of a row for another platform, a step of a build on it, and a SIF of that."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from stackwright.build.sif import convert
 from stackwright.core.model.row import Stack
 from stackwright.core.model.target import ARM64
+from stackwright.engines import apptainer, emulation
 from stackwright.engines import docker as engine
-from stackwright.engines import emulation
 from stackwright.engines.bases import debian
 from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.docker import Docker, Job
+from stackwright.engines.sif.layout import ARCHITECTURES
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
@@ -58,7 +60,7 @@ def base(docker: Docker, runner: Runner) -> Iterator[tuple[Stack, str]]:
 
 
 @pytest.mark.nightly  # minutes: each script of the packages of a base runs in the emulator
-def test_a_base_for_arm_is_made_and_built_upon(
+def test_a_base_for_arm_is_made_built_upon_and_converted(
     base: tuple[Stack, str], docker: Docker, runner: Runner, tmp_path: Path
 ) -> None:
     stack, name = base
@@ -75,7 +77,13 @@ def test_a_base_for_arm_is_made_and_built_upon(
             assert (found["Os"], found["Architecture"]) == ("linux", "arm64")
         said = engine.run(docker, Job(image=made, argv=("cat", "/machine"), network=False))
         assert said.stdout.split() == ["aarch64", "arm64"], said.stderr
-        again = engine.run(docker, Job(image=made, argv=("uname", "-m"), network=False))
-        assert again.stdout.strip() == "aarch64"
+        program = apptainer.find(runner, docker, mirror=settings.apt_mirror(runner))
+        sif = tmp_path / "made.sif"
+        convert.to_sif(made, sif, docker=docker, runner=runner, apptainer=program, image_bytes=2 * 10**8)
+        assert sif.read_bytes()[45:48] == ARCHITECTURES[ARM64.architecture]
+        inside = convert.execute(
+            program, sif, ["cat", "/machine"], mounts=(), timeout=300, gpu=None, user=None
+        )
+        assert inside.stdout.split() == ["aarch64", "arm64"], inside.stderr
     finally:
         engine.remove(docker, made)
