@@ -60,7 +60,7 @@ def how(target: Platform, handlers: Path = HANDLERS) -> str:
     found = emulator(target, handlers)
     if found:
         return f"by {Path(found).resolve().name} on {platform.machine()}"
-    others = ", ".join(one.name for one in PLATFORMS.values() if is_native(one)) or platform.machine()
+    others = ", ".join(each.name for each in PLATFORMS.values() if is_native(each)) or platform.machine()
     raise SiteError(
         f"this host runs programs for {others}, and has no emulator for {target.name}",
         hint=f"{SCRIPT} installs one, or build the row on a host of {target.title}",

@@ -104,7 +104,7 @@ def test_what_there_is_for_arm_is_accepted(values: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("row", PLAN.rows, ids=lambda row: row.stack.id)
 def test_every_rule_answers_about_each_row_on_arm(row: Planned) -> None:
-    (of_row,) = [one for one in CELLS if one.id == row.stack.id]
+    (of_row,) = [each for each in CELLS if each.id == row.stack.id]
     asked = question(of_row, (f"platform={ARM64.name}",))
     refused = explain(of_row, asked, None).verdict is not Feasibility.CAN_WORK
     assert refused is (row.stack.id not in ("cuda13-torch", "cuda13-jax"))
@@ -117,7 +117,7 @@ def test_the_usual_platform_is_the_same_named_or_not() -> None:
 
 
 def test_a_compiler_in_wheels_is_there_for_each_platform() -> None:
-    assert set(distributions.NVCC_WHEELS) == {f"releases{one.suffix}" for one in PLATFORMS.values()}
+    assert set(distributions.NVCC_WHEELS) == {f"releases{each.suffix}" for each in PLATFORMS.values()}
     assert "13.2" in distributions.nvcc_wheels(ARM64.name)
 
 
@@ -156,7 +156,7 @@ def test_a_row_for_arm_is_rendered_for_arm() -> None:
     assert "-mavx" not in text
     assert json.loads(recipe.text("row.json"))["platform"] == "linux/arm64"
     shared = re.findall(r"type=cache,id=(\S+?),", text)
-    assert {one for one in shared if one != "pip"} == {
+    assert {cache for cache in shared if cache != "pip"} == {
         "apt-archives-debian-13-arm64", "apt-lists-debian-13-arm64", "horovod-debian-13-arm64",
     }  # fmt: skip
     assert json.loads(dockerfile.bake([recipe]))["target"]["cuda13-arm"]["platforms"] == ["linux/arm64"]
@@ -172,7 +172,7 @@ def test_other_rows_name_no_platform() -> None:
 
 def test_steps_and_layers_of_a_row_for_arm_are_found() -> None:
     def shape(row: Planned) -> tuple[object, ...]:
-        steps = [(one.stage, one.number) for one in instructions.instructions(row.recipe)]
+        steps = [(step.stage, step.number) for step in instructions.instructions(row.recipe)]
         return steps, layers.purposes(row.recipe, ("horovod",))
 
     (beside,) = [row for row in PLAN.rows if row.stack.id == "cuda13-torch"]
@@ -220,7 +220,7 @@ def test_a_check_that_ran_emulated_says_so() -> None:
         ),
     )  # fmt: skip
     assert verdict.emulated("") == verdict
-    said = [one.detail for one in verdict.emulated("by qemu on x").checks]
+    said = [each.detail for each in verdict.emulated("by qemu on x").checks]
     assert said == ["1", "2; emulated by qemu on x", "emulated by qemu on x", "no GPU"]
 
 
@@ -250,8 +250,8 @@ def test_an_emulator_that_containers_can_start_is_found(text: str, emulated: boo
 
 
 def test_a_host_without_an_emulator_says_what_to_do(tmp_path: Path) -> None:
-    (native,) = [one for one in PLATFORMS.values() if emulation.is_native(one)]
-    (other,) = [one for one in PLATFORMS.values() if one is not native]
+    (native,) = [each for each in PLATFORMS.values() if emulation.is_native(each)]
+    (other,) = [each for each in PLATFORMS.values() if each is not native]
     assert emulation.how(native, tmp_path) == ""
     assert emulation.words(native) == ()
     assert emulation.words(other) == ("--platform", other.name)

@@ -151,7 +151,7 @@ def _requirements(wheel: ZipFile, platform: Platform = AMD64) -> tuple[Requireme
     place = next((name for name in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), "")
     headers = BytesHeaderParser().parsebytes(web.member(wheel, place))
     found = (_requirement(str(text)) for text in headers.get_all("Requires-Dist", ()))
-    return tuple(one for one in found if one and _holds(one, platform))
+    return tuple(need for need in found if need and _holds(need, platform))
 
 
 def _requirement(text: str) -> Requirement | None:

@@ -105,7 +105,7 @@ def _wheels(table: str, describe: Describe) -> tuple[Wheel, ...]:
         minors.setdefault(minor(entry.key), []).append(entry)
     for release, releases in minors.items():
         last = releases[-1]
-        found += [_wheel(one, one.key, describe) for one in releases if one.value != last.value]
+        found += [_wheel(entry, entry.key, describe) for entry in releases if entry.value != last.value]
         found.append(_wheel(last, release, describe))
     return tuple(found)
 

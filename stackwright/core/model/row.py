@@ -374,10 +374,10 @@ class Verdict:
         if not how:
             return self
         checks = (
-            replace(one, detail="; ".join(filter(None, (one.detail, f"emulated {how}"))))
-            if one.tier is not Tier.STATIC and one.outcome is not Outcome.NOT_RUN
-            else one
-            for one in self.checks
+            replace(check, detail="; ".join(filter(None, (check.detail, f"emulated {how}"))))
+            if check.tier is not Tier.STATIC and check.outcome is not Outcome.NOT_RUN
+            else check
+            for check in self.checks
         )
         return replace(self, checks=tuple(checks))
 

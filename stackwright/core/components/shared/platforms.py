@@ -28,7 +28,7 @@ def wheels_for(table: Wheels) -> Placed:
         why = f"the package index has no wheel of {name} {version} for {platform.name}"
         if entry is not None:
             why = f"the wheel of {name} {version} for {platform.name} is for the CPU alone"
-        with_cuda = [one.newest for one in there.entries if one.cuda]
+        with_cuda = [wheel for wheel in there.entries if wheel.cuda]
         more = f"those with CUDA begin with {_first(there)}" if with_cuda else "none there has CUDA"
         return Clash(values=values, reason=f"{why}; {more}", fact=entry.fact if entry else INDEX)
 
@@ -38,4 +38,4 @@ def wheels_for(table: Wheels) -> Placed:
 
 def _first(there: Wheels) -> str:
     """Return the first release with CUDA; of a minor one all are alike, where the table has one entry."""
-    return next(one.release for one in there.entries if one.cuda)
+    return next(wheel.release for wheel in there.entries if wheel.cuda)
