@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,10 @@ from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings
+from stackwright.publish import signers
 from stackwright.publish.attest import keys, oras, verify
+from stackwright.publish.attest.keys import PublicKey
+from stackwright.publish.attest.layers import chain
 from stackwright.publish.attest.oci_layout import Layout, image_of
 from stackwright.publish.attest.statements import provenance, sbom
 from stackwright.publish.attest.statements.statement import (
@@ -125,8 +129,24 @@ def test_a_new_key_signs_beside_the_old_one(
     both = new.publish(small, "hpc/cuda12-torch", tmp_path / "copy")
     assert both.attached.new == OF_A_ROW
     the_site.verify(both.copy)
-    done = the_site.verify(both.copy, key=keys.public_key(tmp_path / "new.pub", runner))
+    second = keys.public_key(tmp_path / "new.pub", runner)
+    done = the_site.verify(both.copy, key=second)
     assert len(done.notes) == len(OF_A_ROW) and all("signed by another key" in note for note in done.notes)
+    assert _signers(the_site, both.copy, second) == (the_site.public, second)
+    with pytest.raises(AttestError, match="1 of the 2 keys signed it, and 2 are asked for"):
+        _signers(the_site, published.copy, second)
+
+
+def _signers(the_site: TheSite, folder: Path, second: PublicKey) -> tuple[PublicKey, ...]:
+    """The keys that signed it, where both are asked for, as `verify --key A --key B` does."""
+    layout = Layout(folder=folder)
+    image = image_of(layout, oras.COPIED)
+    asked = chain.Asked(key=second, cosign=the_site.cosign, at=datetime.now(UTC))
+    both, threshold = signers.distinct((the_site.public, second, second), None)
+    found = signers.verify(both, threshold, lambda key: chain.verify(layout, image, replace(asked, key=key)))
+    assert "signers     2, and 2 are asked for" in signers.lines(found)[-1]
+    assert [told["key"] for told in signers.document(found)["signers"]] == [key.id for key in both]
+    return tuple(signer.key for signer in found.signed)
 
 
 def test_the_command_verifies_a_copy_without_a_network(

@@ -25,10 +25,18 @@ if TYPE_CHECKING:
     + "\n\nAnd with names of your own:\n"
     + "\n\b\n  build.py verify registry.example.org/hpc/cuda12-torch@sha256:… --key site.crt"
     + "\n  build.py verify registry.example.org/hpc/cuda12-torch:1 --key site.crt --keep FOLDER"
-    + "\n  build.py verify FOLDER --key site.crt --row cuda12-torch",
+    + "\n  build.py verify FOLDER --key site.crt --row cuda12-torch"
+    + "\n  build.py verify FOLDER --key site.crt --key partner.crt --threshold 2",
 )
 @click.argument("reference", metavar="REF")
-@click.option("--key", type=PATH, required=True, metavar="FILE", help="public key, or certificate, in PEM")
+@click.option(
+    "--key", "named", type=PATH, required=True, multiple=True, metavar="FILE",
+    help="public key, or certificate, in PEM; once for each signer",
+)  # fmt: skip
+@click.option(
+    "--threshold", type=click.IntRange(1, 16), metavar="N",
+    help="how many of the keys must have signed it  [default: all]",
+)  # fmt: skip
 @click.option("--row", default="", metavar="ROW", help="the row that it is to be; a tag is not believed")
 @click.option(
     "--require", multiple=True, type=click.Choice([str(tier) for tier in Tier]),
@@ -38,31 +46,37 @@ if TYPE_CHECKING:
 @click.option("--plain-http", is_flag=True, help="the registry speaks http")
 @json_option
 @click.pass_obj
-def verify_command(app: App, /, reference: str, key: Path, form: str, **options: Any) -> None:
+def verify_command(app: App, /, reference: str, named: tuple[Path, ...], form: str, **options: Any) -> None:
     """Check that an image is what its row says, with the site's public key alone.
+
+    With several keys, each of them must have signed this very image, or N of them with --threshold N.
 
     REF is an image in a registry, or a folder in the OCI layout, of which FOLDER:TAG and FOLDER@DIGEST name
     one image; nothing else is asked for then, and no network. docs/verify.md says what is checked.
     """
     from stackwright.engines.oci_tools import Name
+    from stackwright.publish import signers
     from stackwright.publish.attest import keys, source
     from stackwright.publish.attest.layers import chain
     from stackwright.publish.attest.verify import REQUIRED
 
-    public = keys.public_key(key, app.runner)
+    public = [keys.public_key(key, app.runner) for key in named]
+    different, threshold = signers.distinct(public, options["threshold"])
     with source.opened(
         reference, site=lambda: app.site, oras=lambda: _tool(app, Name.ORAS), say=app.say,
         keep=options["keep"], plain=options["plain_http"],
     ) as (layout, image):  # fmt: skip
         asked = chain.Asked(
-            key=public, cosign=replace(_tool(app, Name.COSIGN), offline=True), at=datetime.now(UTC),
+            key=different[0], cosign=replace(_tool(app, Name.COSIGN), offline=True), at=datetime.now(UTC),
             require=tuple(map(Tier, options["require"])) or REQUIRED, row=options["row"],
         )  # fmt: skip
-        done = chain.verify(layout, image, asked)
+        found = signers.verify(
+            different, threshold, lambda key: chain.verify(layout, image, replace(asked, key=key))
+        )
     if form == "json":
-        print_json(chain.document(done, public))
+        print_json(signers.document(found))
     else:
-        click.echo("\n".join(chain.lines(done, public)))
+        click.echo("\n".join(signers.lines(found)))
 
 
 def _tool(app: App, name: Name) -> Tool:
