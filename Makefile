@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test page thorough env engine faults frameworks hpc nodes pythons accepted gpu gpu-compile lock-tools docs docs-links docs-versions
+.PHONY: run matrix test page thorough env engine faults bundle frameworks hpc nodes pythons accepted gpu gpu-compile lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -46,6 +46,12 @@ frameworks: env engine
 	./build.py run cuda12-all
 	STACKWRIGHT_ROW=cuda12-all $(PYTHON) -m pytest tests/e2e/test_two_nodes.py tests/e2e/test_scaling.py \
 		tests/hpc/test_rows.py
+
+# A bundle of the default row (STACKWRIGHT_ROW names another), and its build by a second engine in a network
+# without a route: the same layers. Two whole builds, about 90 GB of disk, and root; STACKWRIGHT_BUNDLES names
+# another folder than out/bundles for it.
+bundle: env engine
+	$(PYTHON) -m pytest -m nightly tests/e2e/test_bundle_real.py
 
 # Slurm and Apptainer in two containers as nodes; the rows whose SIF `make run` left train in it.
 hpc: env engine

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from stackwright.build.job import Job
 from stackwright.core.components.table import extensions
 from stackwright.core.errors import BuildError, EngineError
 from stackwright.core.facts.build_failures import BuildFailure, last_lines
@@ -21,8 +22,16 @@ from stackwright.engines.docker import Docker
 from stackwright.engines.gpu import NoGpu
 from stackwright.host.runner import Runner
 
+GPU_BUILD = "gpu while building"
+"""Among the tools of a record: how the build was given the GPU, where the row asked to be tested on one."""
+
 TIMEOUT = 1800
 """Seconds; the first use of a device may compile kernels."""
+
+
+def wants_gpu(job: Job) -> bool:
+    """Return whether the row is to be tested on a GPU while it is built."""
+    return job.gpu and job.row.stack.test_on_gpu
 
 
 def try_on_gpu(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stackwright.build.bundle.file import Bundle
 from stackwright.build.display import Display
 from stackwright.core.errors import EngineError
 from stackwright.core.model.compression import DEFAULT, Compression
@@ -31,7 +32,7 @@ class Request:
     """What a command asks for its rows: which phases, ``jobs`` rows at a time, and how.
 
     ``gpu``: rows that ask for it are tested on the GPU while they are built. ``compression`` is that of the
-    SIF's file system, ``signer`` signs the file.
+    SIF's file system, ``signer`` signs the file. ``bundle``: what builds take instead of the network.
     """
 
     phases: tuple[Phase, ...]
@@ -39,6 +40,7 @@ class Request:
     gpu: bool = False
     compression: Compression = DEFAULT
     signer: Signer | None = None
+    bundle: Bundle | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Job:
     ``cache`` is the registry that shares bases and stages with other nodes, ``stages`` what is in it of this
     row. ``one_of_many``: what another node finished is finished, though this one's engine has no image of it.
     ``image`` is probed instead of the row's image, if it is not "", and ``outside``, if any, reads its files.
+    ``bundle`` has what the build needs, which then asks no network.
     ``stop`` is set when the user interrupts: only the main thread gets the signal.
     """
 
@@ -69,6 +72,7 @@ class Job:
     stages: tuple[str, ...] = ()
     one_of_many: bool = False
     image: str = ""
+    bundle: Bundle | None = None
     outside: Callable[[], Documents] | None = None
     stop: threading.Event = field(default_factory=threading.Event, compare=False)
 

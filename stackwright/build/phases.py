@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stackwright.build.bundle import given
 from stackwright.build.contents import write_sbom
-from stackwright.build.gpu_test import try_on_gpu
+from stackwright.build.gpu_test import GPU_BUILD, try_on_gpu, wants_gpu
 from stackwright.build.job import Job
 from stackwright.build.sif import convert, definition
 from stackwright.build.sif.convert import SIGNED_BY
-from stackwright.build.solve import Built, Inputs, build
+from stackwright.build.solve import Built, Inputs, build, of_site
 from stackwright.core.checks.observed import found
 from stackwright.core.components.table import installed
 from stackwright.core.errors import DiskError, VerdictError
-from stackwright.core.facts import distributions
 from stackwright.core.model.record import Component, Image, Layer, Phase, Record, SifFile, Step
 from stackwright.core.model.row import Tier, Verdict, World
 from stackwright.core.render import layers
 from stackwright.core.resolve.bases import PROVIDERS, Images
 from stackwright.engines import docker as engine
-from stackwright.engines import emulation, oci_tools, stage_cache
+from stackwright.engines import emulation, stage_cache
 from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.bases.tools import BaseTools
 from stackwright.engines.buildkit import builders
@@ -43,9 +44,6 @@ from stackwright.records.report.links import SBOM
 
 BUILD_NEEDS = 25 * 10**9
 """Bytes that a first build takes at its peak: toolchain, wheels and their cache, layers (measured: 22 GB)."""
-
-GPU_BUILD = "gpu while building"
-"""Among the tools of a record: how the build was given the GPU, where the row asked to be tested on one."""
 
 SMALL_COMPONENT = 20 * 10**6
 """Bytes below which a component is not worth a line of its own on the page."""
@@ -71,6 +69,13 @@ class PhaseRow:
 
 
 def _base(job: Job, current: Record) -> Record:
+    require_disk(job)
+    ensure_base(job)
+    return current
+
+
+def require_disk(job: Job) -> None:
+    """Raise DiskError where the engine has too little for a first build of the row."""
     free = settings.free_disk(Path(job.docker.root))
     if free < BUILD_NEEDS:
         raise DiskError(
@@ -78,8 +83,6 @@ def _base(job: Job, current: Record) -> Record:
             place=job.id,
             hint="./build.py clean shows what can go",
         )
-    ensure_base(job)
-    return current
 
 
 def _base_done(job: Job, current: Record) -> bool:
@@ -90,6 +93,8 @@ def _base_done(job: Job, current: Record) -> bool:
 
 def ensure_base(job: Job) -> Images:
     """Bring the images that the row's build starts from into the engine, from the cache, or make them."""
+    if job.bundle:
+        return given.images(job, job.bundle)
     stack = job.row.stack
     emulation.how(stack.platform)
 
@@ -103,37 +108,29 @@ def ensure_base(job: Job) -> Images:
 
 def _build(job: Job, current: Record) -> Record:
     images = ensure_base(job)
-    with tempfile.TemporaryDirectory(prefix="stackwright-site-") as private:
-        inputs = Inputs(
-            images=images, proxies=job.site.proxies, labels=job.site.labels,
-            secrets=settings.site_secrets(Path(private), job.site, distributions.known(job.row.stack.os)),
-            options=(
-                *emulation.words(job.row.stack.platform), *_builder(job, images, Path(private)),
-                *stage_cache.options(job.stages),
-            ),
-        )  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory(prefix="stackwright-site-") as private,
+        _inputs(job, images, Path(private)) as inputs,
+    ):
         built = build(
             job.row.recipe, job.folder, inputs, docker=job.docker, runner=job.runner,
             on_event=lambda event: job.display.event(job.id, event),
         )  # fmt: skip
     current = _with_image(job, replace(current, steps=recorded_steps(built)), images)
+    if job.bundle:
+        current = given.noted(job, job.bundle, current)
     return _tried_on_gpu(job, current) if wants_gpu(job) else current
 
 
-def _builder(job: Job, images: Images, private: Path) -> tuple[str, ...]:
-    """Which builder of the site's, and what it needs to be handed; nothing for the engine's own."""
-    site = job.site
-    if not site.builders:
-        return builders.options("", site.cache, job.id)
-    name = builders.answering(site.builders, job.docker, job.runner)
-    skopeo = oci_tools.find(oci_tools.Name.SKOPEO, job.runner, job.docker, mirror=site.mirror)
-    handed = builders.contexts(images, private, docker=job.docker, runner=job.runner, skopeo=skopeo)
-    return (*builders.options(name, site.cache, job.id), *handed)
-
-
-def wants_gpu(job: Job) -> bool:
-    """Return whether the row is to be tested on a GPU while it is built."""
-    return job.gpu and job.row.stack.test_on_gpu
+@contextlib.contextmanager
+def _inputs(job: Job, images: Images, private: Path) -> Iterator[Inputs]:
+    if job.bundle:
+        with given.inputs(job, job.bundle, images, private) as inputs:
+            yield inputs
+        return
+    chosen = builders.chosen(job.site, images, private, row=job.id, docker=job.docker, runner=job.runner)
+    options = (*emulation.words(job.row.stack.platform), *chosen, *stage_cache.options(job.stages))
+    yield of_site(job.site, images, private, job.row.stack.os, options=options)
 
 
 def _tried_on_gpu(job: Job, current: Record) -> Record:
@@ -145,7 +142,9 @@ def _tried_on_gpu(job: Job, current: Record) -> Record:
 
 
 def _build_done(job: Job, current: Record) -> bool:
-    if wants_gpu(job) and GPU_BUILD not in dict(current.tools):
+    tools = dict(current.tools)
+    of_another = job.bundle and tools.get(given.BUNDLE) != job.bundle.digest
+    if of_another or (wants_gpu(job) and GPU_BUILD not in tools):
         return False
     found = engine.inspect(job.docker, job.reference)
     return current.image is not None and found is not None and found["Id"] == current.image.id

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from stackwright import __version__
 from stackwright.build.display import Expected
+from stackwright.build.gpu_test import GPU_BUILD, wants_gpu
 from stackwright.build.job import Job
-from stackwright.build.phases import GPU_BUILD, PHASES, wants_gpu
+from stackwright.build.phases import PHASES
 from stackwright.build.sif import definition
 from stackwright.core.errors import BuildError, StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression

@@ -70,7 +70,7 @@ def work_rows(
         return Job(
             project=project, row=row, engine=engine, site=site, runner=runner, display=display,
             gpu=request.gpu, signer=request.signer, compression=request.compression, apptainer=find,
-            stop=stop,
+            bundle=request.bundle, stop=stop,
         )  # fmt: skip
 
     if by_definition:
@@ -88,6 +88,24 @@ def work_rows(
             _end(futures.values(), engine)
             raise
     return ended(project, plan, failed)
+
+
+def jobs_of(project: Project, plan: Plan, *, site: Site, runner: Runner, display: Display) -> tuple[Job, ...]:
+    """Return a job for each row, for work that is not one of its phases. EngineError if no engine answers."""
+    engine = docker.find(runner, project=project.id)
+    find = cache(lambda: apptainer.find(runner, engine, mirror=site.mirror))
+    return tuple(
+        Job(
+            project=project,
+            row=row,
+            engine=engine,
+            site=site,
+            runner=runner,
+            display=display,
+            apptainer=find,
+        )
+        for row in plan.rows
+    )
 
 
 def _engine(project: Project, runner: Runner, display: Display, *, needed: bool) -> docker.Docker | None:

@@ -11,11 +11,12 @@ from typing import TextIO
 
 from stackwright.core.credentials import redact
 from stackwright.core.errors import BuildError
+from stackwright.core.facts import distributions
 from stackwright.core.facts.build_failures import BuildFailure, known_cause, last_lines, subject
 from stackwright.core.model.epoch import EPOCH
 from stackwright.core.model.labels import of_recipe
 from stackwright.core.model.row import Recipe
-from stackwright.core.model.site import Secret
+from stackwright.core.model.site import Secret, Site
 from stackwright.core.render.dockerfile import reference, write
 from stackwright.core.resolve.bases import Images
 from stackwright.core.steps.names import plain
@@ -23,6 +24,7 @@ from stackwright.engines.buildkit.progress import Event, EventKind, Progress, St
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
+from stackwright.host.site import settings
 
 STAGE = re.compile(r"\[(?:([a-z][\w.-]*) +)?\d+/\d+\] ")
 """How BuildKit names a step of a stage: `[final 2/5] RUN …`, and `[2/5] RUN …` where there is one stage."""
@@ -41,7 +43,8 @@ class Inputs:
 
     ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
     cache's keys; their values are in the environment and not on a command line. ``options``: which builder.
-    ``labels`` are the site's, in addition to those of the recipe and of its key.
+    ``labels`` are the site's, in addition to those of the recipe and of its key. ``name`` is that of an image
+    which is not to take the place of the row's own.
     """
 
     images: Images
@@ -49,6 +52,7 @@ class Inputs:
     proxies: Sequence[tuple[str, str]] = ()
     labels: Sequence[tuple[str, str]] = ()
     options: Sequence[str] = ()
+    name: str = ""
 
     def arguments(self) -> Iterator[str]:
         for image in self.images:
@@ -58,6 +62,20 @@ class Inputs:
         for name, _ in self.proxies:
             yield from ("--build-arg", name)
         yield from ("--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}")
+
+
+def of_site(
+    site: Site, images: Images, private: Path, os: str, *, options: Sequence[str] = (), name: str = "",
+    a_copy: bool = False,
+) -> Inputs:  # fmt: skip
+    """Return what a build on a release of a distribution gets of a site. ``private`` receives its secrets.
+
+    ``a_copy``: the site's mirror is one that keeps what it had on one day.
+    """
+    secrets = settings.site_secrets(private, site, distributions.known(os), a_copy=a_copy)
+    return Inputs(
+        images=images, secrets=secrets, proxies=site.proxies, labels=site.labels, options=options, name=name
+    )
 
 
 def build(
@@ -70,9 +88,13 @@ def build(
     """
     context = folder / "context"
     write(recipe, context)
-    target, name = stage or ("final", reference(recipe))
+    target, name = stage or ("final", inputs.name or reference(recipe))
     added = (word for pair in (*of_recipe(recipe), *inputs.labels) for word in ("--label", "=".join(pair)))
-    kind = ("--cache-to", "type=inline", "--push") if stage else (*added, *docker.mark_words(name))
+    kind = (
+        ("--cache-to", "type=inline", "--push")
+        if stage
+        else (*added, *(() if inputs.name else docker.mark_words(name)))
+    )
     argv = docker.build(
         "--progress=rawjson", "--provenance=false", *inputs.options, *kind,
         *inputs.arguments(),

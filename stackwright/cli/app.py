@@ -33,6 +33,7 @@ from stackwright.host.shipped import ROOT
 if TYPE_CHECKING:  # --help starts without them
     from rich.console import Console
 
+    from stackwright.build.bundle.file import Bundle
     from stackwright.build.job import Request
     from stackwright.build.rows import Session
     from stackwright.core.model.row import Cell, Rejection
@@ -212,12 +213,16 @@ class RowsCommand:
     compression: str = DEFAULT.name
     cluster: str | None = None
     image: str | None = None
+    from_bundle: Path | None = None
 
     def check(self) -> None:
         """Raise UsageError where options exclude each other."""
         if self.cluster is not None and (self.sign or self.origin == "def"):
             hint = "sign when it is done"
             raise UsageError("--cluster goes with neither --sign nor --from def", hint=hint)
+        if self.cluster is not None and self.from_bundle:
+            hint = "build on the machine that has the file"
+            raise UsageError("--cluster does not go with --from-bundle", hint=hint)
         if self.origin == "def":
             _refuse_what_definitions_cannot(self.jobs, self.gpu)
 
@@ -240,12 +245,18 @@ def work(app: App, rows: Words, where: Words, command: RowsCommand) -> None:
 
     command.check()
     chosen(command.compression)
+    bundle = _read_bundle(app, command.from_bundle) if command.from_bundle else None
+    if bundle and not rows and not where:
+        rows = tuple(row.row for row in bundle.manifest.rows)
     planned = app.plan(rows, where, default=not command.phases)
     app.warn(planned)
     if command.image is not None:
         _probe_derived(app, planned, command.image, command.form)
         return
-    request = command.request(app)
+    if bundle:
+        for row in planned.rows:
+            bundle.row(row.stack.id, row.recipe.key)
+    request = replace(command.request(app), bundle=bundle)
     if command.cluster is not None:
         done = _on_nodes(app, planned, request, command.cluster)
     else:
@@ -260,6 +271,15 @@ def work(app: App, rows: Words, where: Words, command: RowsCommand) -> None:
     else:
         session.print_summary(app.project, done, planned.rejections)
     end(app, planned, done.errors)
+
+
+def _read_bundle(app: App, path: Path) -> Bundle:
+    from stackwright.build.bundle import file
+
+    bundle = file.read(path)
+    members = len(bundle.manifest.members)
+    app.say(f"{path}: {members} members, each with the hash that its manifest has; manifest {bundle.digest}")
+    return bundle
 
 
 def _probe_derived(app: App, planned: Plan, image: str, form: str) -> None:
@@ -281,6 +301,15 @@ def image_option(command: Callable[..., None]) -> Callable[..., None]:
         "--image",
         metavar="NAME",
         help="prove any image or .sif with a row's labels, as one built FROM its image; nothing is recorded",
+    )(command)
+
+
+def bundle_option(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--from-bundle",
+        type=PATH,
+        metavar="FILE",
+        help="take everything from what `bundle` wrote, and nothing from a network",
     )(command)
 
 

@@ -45,6 +45,7 @@ LATER = {
     "ci": (f"{COMMANDS}.ci", "Write the workflows of a CI service"),
     "facts": (f"{COMMANDS}.facts", "Show how the rules' tables were obtained, or compare them"),
     "doctor": (f"{COMMANDS}.doctor", "Say what is there, what is missing and what to do"),
+    "bundle": ("stackwright.cli.bundle", "Write all that a build downloads into one file"),
     "clean": (f"{COMMANDS}.clean", "Show what could be freed, then free it"),
     "init": ("stackwright.cli.start", "Write a first matrix.yaml with its lock"),
     "engine": ("stackwright.cli.start", "Bring up a container engine, as scripts/engine.sh does"),

@@ -18,6 +18,7 @@ from stackwright.cli.app import (
     RowsCommand,
     Words,
     allow_option,
+    bundle_option,
     compression_option,
     example,
     exit_codes,
@@ -265,9 +266,15 @@ def working(
     return made
 
 
-@working("build", ("base", "build"), "./build.py build cuda12-torch", "./build.py build 'cuda12-t*' --jobs 2")
+@working(
+    "build", ("base", "build"), "./build.py build cuda12-torch", "./build.py build 'cuda12-t*' --jobs 2",
+    own=bundle_option,
+)  # fmt: skip
 def build_command() -> None:
-    """Build images: one BuildKit solve per row, its whole log kept."""
+    """Build images: one BuildKit solve per row, its whole log kept.
+
+    With --from-bundle: of a file that `bundle` wrote, where the network is cut off.
+    """
 
 
 @working(

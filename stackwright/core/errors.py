@@ -161,6 +161,11 @@ class GpuError(StackwrightError):
     meaning = "no GPU can be used, or what a test on one needs is missing"
 
 
+class BundleError(StackwrightError):
+    exit_code = 20
+    meaning = "a bundle is damaged, lacks something, or is not of the row that is to be built"
+
+
 EXIT_INTERRUPTED = 130
 """Ctrl-C: what was finished is kept, the next run continues from there."""
 

@@ -97,14 +97,26 @@ class PackageManager:
         return f"{component}/binary-{platform.architecture}/Packages.xz"
 
     def sources(
-        self, address: str, suites: Sequence[str], components: str, key: str, *, in_lines: bool
+        self,
+        address: str,
+        suites: Sequence[str],
+        components: str,
+        key: str,
+        *,
+        in_lines: bool,
+        a_copy: bool = False,
     ) -> str:
-        """Return the file that names a mirror: in lines, which old releases read, or in deb822 notation."""
+        """Return the file that names a mirror: in lines, which old releases read, or in deb822 notation.
+
+        ``a_copy``: what it has was signed for a time that may be over, and is taken all the same.
+        """
         if in_lines:
-            return "".join(f"deb [signed-by={key}] {address} {suite} {components}\n" for suite in suites)
+            options = f"signed-by={key}{' check-valid-until=no' if a_copy else ''}"
+            return "".join(f"deb [{options}] {address} {suite} {components}\n" for suite in suites)
+        past = "Check-Valid-Until: no\n" if a_copy else ""
         return (
             f"Types: deb\nURIs: {address}\nSuites: {' '.join(suites)}\n"
-            f"Components: {components}\nSigned-By: {key}\n"
+            f"Components: {components}\nSigned-By: {key}\n{past}"
         )
 
 

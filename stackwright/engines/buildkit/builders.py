@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stackwright.core.errors import EngineError
+from stackwright.core.model.site import Site
 from stackwright.core.resolve.bases import Images
 from stackwright.engines import docker as engine
+from stackwright.engines import oci_tools
 from stackwright.engines.docker import Docker
 from stackwright.engines.oci_tools import Tool
 from stackwright.engines.tool_image import last_line
@@ -43,6 +45,18 @@ def options(builder: str, cache: str, row: str) -> tuple[str, ...]:
     if cache and builder:
         words += ("--cache-to", f"type=registry,ref={cache}:{row},mode=max,ignore-error=true")
     return words
+
+
+def chosen(
+    site: Site, images: Images, folder: Path, *, row: str, docker: Docker, runner: Runner
+) -> tuple[str, ...]:
+    """Return words for a builder of the site's with what it is handed, or for the engine's own."""
+    if not site.builders:
+        return options("", site.cache, row)
+    name = answering(site.builders, docker, runner)
+    skopeo = oci_tools.find(oci_tools.Name.SKOPEO, runner, docker, mirror=site.mirror)
+    handed = contexts(images, folder, docker=docker, runner=runner, skopeo=skopeo)
+    return (*options(name, site.cache, row), *handed)
 
 
 def contexts(

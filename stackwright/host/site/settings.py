@@ -320,16 +320,21 @@ def same_disk(path: Path, other: Path) -> bool:
         return False
 
 
-def apt_sources(mirror: str, release: Distribution) -> str:
+def apt_sources(mirror: str, release: Distribution, *, a_copy: bool = False) -> str:
     """In deb822 notation, or in lines, as the file of the release that it takes the place of.
 
-    The keys are those that the image's own package of keys brings.
+    The keys are those that the image's own package of keys brings. ``a_copy``: the mirror keeps what it had
+    on one day.
     """
     address = checked_url(mirror, "mirror")
-    return APT.sources(address, release.suites, release.components, release.key, in_lines=release.in_lines)
+    return APT.sources(
+        address, release.suites, release.components, release.key, in_lines=release.in_lines, a_copy=a_copy
+    )
 
 
-def site_secrets(directory: Path, found: Site, release: Distribution) -> tuple[Secret, ...]:
+def site_secrets(
+    directory: Path, found: Site, release: Distribution, *, a_copy: bool = False
+) -> tuple[Secret, ...]:
     """Write the sources of a build's secrets into a private folder (mode 0700, files 0600).
 
     Ids: ``ca`` (PEM bundle), ``apt-sources``, ``pip-conf``. Settings that are not configured are omitted.
@@ -340,7 +345,7 @@ def site_secrets(directory: Path, found: Site, release: Distribution) -> tuple[S
     if found.ca:
         texts["ca"] = found.ca.read_bytes()
     if mirror := found.mirror_of(release.id):
-        texts[APT.secret] = apt_sources(mirror, release).encode()
+        texts[APT.secret] = apt_sources(mirror, release, a_copy=a_copy).encode()
     if found.pip:
         lines = (f"{key} = {value}" for key, value in found.pip)
         texts["pip-conf"] = "\n".join(("[global]", *lines, "")).encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import ssl
 import urllib.request
 import zipfile
 from base64 import b64encode
@@ -25,12 +26,15 @@ PARTS_LIMIT = 256 << 20
 """Bytes of all parts of one wheel that are asked for."""
 
 
-def opened(url: str, headers: dict[str, str]) -> HTTPResponse:
-    """Send a request with retries; a login in the address is sent as a header."""
+def opened(url: str, headers: dict[str, str], trust: ssl.SSLContext | None = None) -> HTTPResponse:
+    """Send a request with retries; a login in the address is sent as a header.
+
+    ``trust`` has other authorities than those of the host.
+    """
     request = _request(url, headers)
 
     def ask() -> HTTPResponse:
-        return urllib.request.urlopen(request, timeout=TIMEOUT)  # type: ignore[no-any-return]  # noqa: S310
+        return urllib.request.urlopen(request, timeout=TIMEOUT, context=trust)  # type: ignore[no-any-return]  # noqa: S310
 
     try:
         return retried(ask, lambda error: Again() if transient_answer(error) else None, PATIENCE)
@@ -49,8 +53,8 @@ def _request(url: str, headers: dict[str, str]) -> urllib.request.Request:
     return urllib.request.Request(address, headers=headers)  # noqa: S310 (checked above)
 
 
-def page(url: str, accept: str) -> bytes:
-    with opened(url, {"Accept": accept}) as answer:
+def page(url: str, accept: str, trust: ssl.SSLContext | None = None) -> bytes:
+    with opened(url, {"Accept": accept}, trust) as answer:
         return _limited(answer, PAGE_LIMIT)
 
 

@@ -143,6 +143,13 @@ YAML = (
     of_matrix("a NUL byte", GOOD + "\0"),
 )
 
+EMPTY_ARCHIVE = "PK\x05\x06" + 18 * "\0"
+PUBLIC_KEY = (
+    "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n"
+    "-----END PUBLIC KEY-----\n"
+)
+"""The example of RFC 8410."""
+
 FILES = (
     typed("the file of --matrix is misspelt", "plan --matrix matrx.yaml", 3),
     typed("--matrix names a folder", "plan --matrix .", 3),
@@ -157,6 +164,21 @@ FILES = (
         files={"site.yaml": "mirorr: http://mirror.example/debian\n"}, code=11,
     ),
     Mistake(what="a row has no lock", matrix=line('torch: "2.6"'), words=("render", "one"), code=4),
+    Mistake(
+        what="a bundle of a row without a lock", matrix=line('torch: "2.6"'), words=("bundle", "one"), code=4
+    ),
+    Mistake(
+        what="a file that is no bundle", words=("build", "--from-bundle", "rows.bundle"),
+        files={"rows.bundle": "no archive"}, code=20,
+    ),
+    Mistake(
+        what="an archive that is no bundle", words=("build", "--from-bundle", "rows.bundle"),
+        files={"rows.bundle": EMPTY_ARCHIVE}, code=20,
+    ),
+    Mistake(
+        what="more signers than keys", words=("verify", "FOLDER", "--key", "a.pub", "--threshold", "2"),
+        files={"a.pub": PUBLIC_KEY}, code=2,
+    ),
     typed("--matrix names a device", "plan --matrix /dev/zero", 3),
     Mistake(
         what="a lock that is no lock", words=("plan", "cuda12-torch"),
@@ -198,6 +220,8 @@ WORDS = (
     typed("launch of several rows", "launch cuda12* --docker"),
     typed("verify without a key", "verify FOLDER"),
     typed("verify with a key that is not there", "verify FOLDER --key none.crt", 11),
+    typed("a bundle that is not there", "build --from-bundle none.bundle"),
+    typed("a bundle together with --cluster", "build --from-bundle none.bundle --cluster slurm"),
     typed("layer without requirements", "layer cuda12-torch"),
     typed("facts of a group that is not there", "facts compilerz --check"),
     typed("facts that are both compared and written", "facts --check --update"),
