@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError, ImageNotFound, NotFound
+from docker.errors import APIError, NotFound
 
 from stackwright.core.checks import origin
 from stackwright.core.model.labels import KEY, ROW
 from stackwright.core.resolve.bases import PROVIDERS
+from stackwright.engines.buildah.words import short_name
 from stackwright.engines.docker import MADE_BY_US, NAMESPACE, PROJECT, Docker, connected, pid_namespace
 from stackwright.host import owners
 from stackwright.host.project import Planned, Project
@@ -214,7 +215,7 @@ def _free_folder(out: Path, name: str) -> bool:
 
 def _old_image(client: DockerClient, image: Mapping[str, Any], known: Known) -> Iterator[Item]:
     labels = image.get("Labels") or {}
-    tags = tuple(tag for tag in image.get("RepoTags") or () if tag != "<none>:<none>")
+    tags = tuple(short_name(tag) for tag in image.get("RepoTags") or () if tag != "<none>:<none>")
     names = tuple(tag for tag in tags if tag.startswith(TAGS))
     if any(name.startswith(BASES) for name in names):
         yield from _old_base(image, tags, known)
@@ -295,7 +296,7 @@ def _free_image(client: DockerClient, out: Path, item: Item) -> bool:
             if client.containers.list(all=True, filters={"ancestor": item.id}, ignore_removed=True):
                 return False
             for name in item.tags or (item.id,):
-                with contextlib.suppress(ImageNotFound):
+                with contextlib.suppress(NotFound):
                     client.images.remove(name)
     except (BlockingIOError, APIError):
         return False

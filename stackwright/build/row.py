@@ -160,10 +160,19 @@ def _explained(error: BaseException, makes: Phase) -> tuple[str, str]:
 
 
 def _tools(job: Job) -> tuple[tuple[str, str], ...]:
+    checks = ("checks", checks_digest(job.project.root))
+    if job.docker.builder:
+        said = job.runner([job.docker.builder, "--version"], timeout=20).stdout
+        return (
+            ("stackwright", __version__),
+            ("docker", job.docker.title),
+            ("builder", " ".join(said.split()[:3])),
+            checks,
+        )
     buildx = job.runner(job.docker.command("buildx", "version"), timeout=20).stdout.split()
     return (
         ("stackwright", __version__),
         ("docker", job.docker.version),
         ("buildx", buildx[1] if len(buildx) > 1 else ""),
-        ("checks", checks_digest(job.project.root)),
+        checks,
     )

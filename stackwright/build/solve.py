@@ -20,6 +20,8 @@ from stackwright.core.model.site import Secret, Site
 from stackwright.core.render.dockerfile import reference, write
 from stackwright.core.resolve.bases import Images
 from stackwright.core.steps.names import plain
+from stackwright.engines.buildah.progress import Progress as PodmanProgress
+from stackwright.engines.buildah.words import containerfile
 from stackwright.engines.buildkit.progress import Event, EventKind, Progress, Step, is_noise, shown
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
@@ -28,6 +30,10 @@ from stackwright.host.site import settings
 
 STAGE = re.compile(r"\[(?:([a-z][\w.-]*) +)?\d+/\d+\] ")
 """How BuildKit names a step of a stage: `[final 2/5] RUN …`, and `[2/5] RUN …` where there is one stage."""
+
+
+Told = Progress | PodmanProgress
+"""What a builder says while it builds, gathered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,28 +95,45 @@ def build(
     context = folder / "context"
     write(recipe, context)
     target, name = stage or ("final", inputs.name or reference(recipe))
-    added = (word for pair in (*of_recipe(recipe), *inputs.labels) for word in ("--label", "=".join(pair)))
+    labels = (*of_recipe(recipe), *inputs.labels)
+    added = () if docker.builder else (word for pair in labels for word in ("--label", "=".join(pair)))
     kind = (
         ("--cache-to", "type=inline", "--push")
         if stage
         else (*added, *(() if inputs.name else docker.mark_words(name)))
     )
+    given = (*_file(recipe, folder, labels, docker), *inputs.arguments())
     argv = docker.build(
-        "--progress=rawjson", "--provenance=false", *inputs.options, *kind,
-        *inputs.arguments(),
+        "--progress=rawjson", "--provenance=false", *inputs.options, *kind, *given,
         "--target", target, "--tag", name, context,
     )  # fmt: skip
-    progress = Progress()
+    progress: Told = PodmanProgress(recipe=recipe) if docker.builder else Progress()
     log = folder / "build.log"
     if _solve(progress, argv, log, runner=runner, proxies=inputs.proxies, on_event=on_event):
-        again = shlex.join(map(str, (*inputs.arguments(), context)))
-        raise BuildError.of(_failure(recipe.id, progress, log, again))
-    steps = own_steps(progress.steps, dict(recipe.files))
-    return Built(reference=name, steps=steps, log=folder / "build.log")
+        words = docker.build(*given, context) if docker.builder else ("docker", "build", *given, context)
+        raise BuildError.of(_failure(recipe.id, progress, log, words))
+    own = (
+        progress.own()
+        if isinstance(progress, PodmanProgress)
+        else own_steps(progress.steps, dict(recipe.files))
+    )
+    return Built(reference=name, steps=own, log=log)
+
+
+def _file(
+    recipe: Recipe, folder: Path, labels: Sequence[tuple[str, str]], docker: Docker
+) -> tuple[str | Path, ...]:
+    """Words that name another Dockerfile than that of the context, for Podman's builder. It is next to the
+    context, of which a build reads all files."""
+    if not docker.builder:
+        return ()
+    file = folder / "Containerfile"
+    file.write_text(containerfile(recipe.text("Dockerfile"), labels), encoding="utf-8")
+    return ("--file", file)
 
 
 def _solve(
-    progress: Progress,
+    progress: Told,
     argv: Sequence[str],
     log: Path,
     *,
@@ -141,15 +164,16 @@ def _with_text(step: str) -> str:
     return redact(f"{name}: {step}" if name else step)
 
 
-def _failure(row: str, progress: Progress, log: Path, again: str) -> BuildFailure:
-    """``again``: the words of `docker build` behind the stage. The log ends with that line as well."""
+def _failure(row: str, progress: Told, log: Path, words: Sequence[str | Path]) -> BuildFailure:
+    """``words`` build it again, but for the stage. The log ends with that line as well."""
     step = progress.failed
     tail = step.tail if step else progress.trailer
     cause = known_cause([*tail, step.error if step else ""])
     stage = STAGE.match(step.name) if step else None
     advice = "read the log; finished steps are kept for the next run"
     if stage:
-        line = redact(f"docker build --target {stage[1] or 'final'} {again}")
+        again = (*words[:2], "--target", stage[1] or "final", *words[2:])
+        line = redact(shlex.join(map(str, again)))
         advice = f"the cause is unknown; reproduce it, finished steps are kept: {line}"
         with log.open("a", encoding="utf-8") as file:
             file.write(f"--- to reproduce it: {line}\n")
@@ -165,9 +189,9 @@ def _failure(row: str, progress: Progress, log: Path, again: str) -> BuildFailur
     )
 
 
-def _first_line(step: Step | None, progress: Progress) -> str:
+def _first_line(step: Step | None, progress: Told) -> str:
     if step:
         # BuildKit repeats the whole command before it prints the error.
         return step.error.splitlines()[0].rsplit("did not complete successfully: ")[-1]
-    errors = [line for line in progress.trailer if line.startswith("ERROR")]
-    return (errors or progress.trailer or ["the engine said nothing"])[0].removeprefix("ERROR: ")
+    errors = [line for line in progress.trailer if line.upper().startswith("ERROR")]
+    return re.sub(r"(?i)^ERROR: ", "", (errors or progress.trailer or ["the engine said nothing"])[0])

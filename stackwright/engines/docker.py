@@ -15,20 +15,19 @@ from typing import Any, cast
 
 import requests
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, DockerException, NotFound
 from docker.models.containers import Container
 from docker.types import LogConfig
 from docker.types import Mount as SdkMount
 
 from stackwright.core.errors import EngineError
+from stackwright.engines import kinds
+from stackwright.engines.buildah.words import created_by
 from stackwright.engines.gpu import GpuAccess
 from stackwright.host import owners
 from stackwright.host.files import draft_of
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.site.settings import docker_program
-
-OLDEST = 23
-"""The first release whose BuildKit is the default builder and has ``COPY --link``."""
 
 MOUNTS_IMAGES = 28
 """The first release with ``--mount type=image`` (docs.docker.com/engine/release-notes/28)."""
@@ -46,7 +45,6 @@ BRING_UP = "make engine, or scripts/engine.sh"
 STREAMED_AT_A_TIME = 2**20
 ALONE = "offline"
 """Host name of a container that has no network."""
-
 TIMED_OUT, CANNOT_START, NOT_FOUND = 124, 126, 127
 
 
@@ -54,7 +52,8 @@ TIMED_OUT, CANNOT_START, NOT_FOUND = 124, 126, 127
 class Docker:
     """``program`` has buildx. ``host`` is the engine's address, which the SDK and the CLI are both given.
 
-    ``project`` is the id of the project that uses the engine, or "".
+    ``project`` is the id of the project that uses the engine, or "". ``builder``: Podman answers, and this
+    program builds for it; Docker's own has none.
     """
 
     program: str
@@ -63,6 +62,8 @@ class Docker:
     driver: str
     root: str
     project: str = ""
+    builder: str = ""
+    rootless: bool = False
 
     @property
     def labels(self) -> dict[str, str]:
@@ -76,8 +77,13 @@ class Docker:
         return tuple(word for name, text in self.labels.items() for word in ("--label", f"{name}={text}"))
 
     @property
-    def release(self) -> int:
-        return int(self.version.partition(".")[0])
+    def mounts_images(self) -> bool:
+        """Return whether a container can be shown the files of an image."""
+        return bool(self.builder) or int(self.version.partition(".")[0]) >= MOUNTS_IMAGES
+
+    @property
+    def title(self) -> str:
+        return f"{'Podman' if self.builder else 'Docker'} {self.version}"
 
     def mark_words(self, reference: str) -> tuple[str, ...]:
         """Return the words of a build that mark its image as used by the project."""
@@ -88,11 +94,12 @@ class Docker:
         return (self.program, "--host", self.host, *(str(word) for word in words))
 
     def build(self, *words: str | Path) -> tuple[str, ...]:
-        """Return the argv of `docker buildx build` by the engine's own builder, unless the words name
-        another.
+        """Return the argv of a build by the engine's own builder, unless the words name another.
 
         The one that a person has chosen (`docker buildx use`) may have none of the engine's images.
         """
+        if self.builder:
+            return kinds.build(self.builder, *words)
         return self.command("buildx", "build", "--builder", "default", *words)
 
 
@@ -151,21 +158,26 @@ def pid_namespace() -> str:
 
 def find(runner: Runner, environ: Mapping[str, str] = os.environ, *, project: str = "") -> Docker:
     """Return the engine that answers, if it is one that we can use."""
-    program = docker_program(runner, environ)
+    program, lacking = "docker", None
+    try:
+        program = docker_program(runner, environ)
+    except EngineError as error:
+        lacking = error
     host = environ.get("DOCKER_HOST") or _context_host(runner, program)
     try:
         with _client(host) as client:
             info: dict[str, Any] = client.info()
     except DockerException as error:
-        raise EngineError("no container engine answers", place=host, hint=BRING_UP) from error
-    version = str(info.get("ServerVersion", ""))
-    major = version.split(".", maxsplit=1)[0]
-    if not major.isdigit() or int(major) < OLDEST:
-        cause = f"the engine is {version or 'of an unknown version'}, and {OLDEST} is needed"
-        raise EngineError(cause, place=host, hint="upgrade it, or stop it and run scripts/engine.sh")
+        raise lacking or EngineError("no container engine answers", place=host, hint=BRING_UP) from error
+    podman = kinds.is_podman(info)
+    if lacking and not podman:
+        raise lacking
+    if podman:
+        program = kinds.client(runner, environ)
     return Docker(
-        program=program, host=host, version=version,
-        driver=str(info.get("Driver", "")), root=str(info.get("DockerRootDir", "")), project=project,
+        program=program, host=host, version=kinds.checked_version(info, host), project=project,
+        driver=str(info.get("Driver", "")), root=str(info.get("DockerRootDir", "")),
+        builder=kinds.builder(environ) if podman else "", rootless=kinds.is_rootless(info),
     )  # fmt: skip
 
 
@@ -201,7 +213,7 @@ def inspect(docker: Docker, image: str) -> dict[str, Any] | None:
     with connected(docker) as client:
         try:
             return dict(client.images.get(image).attrs)
-        except ImageNotFound:
+        except NotFound:
             return None
 
 
@@ -229,7 +241,7 @@ def mark(docker: Docker, image: str) -> bool:
         if docker.project:
             tag(docker, image, owners.mark(docker.project, image))
     except EngineError as error:
-        if isinstance(error.__cause__, ImageNotFound):
+        if isinstance(error.__cause__, NotFound):
             return False
         raise
     return True
@@ -237,15 +249,15 @@ def mark(docker: Docker, image: str) -> bool:
 
 def remove(docker: Docker, image: str) -> None:
     """Take the tag away, and the image with its last tag. One that is not there is no error."""
-    with connected(docker) as client, contextlib.suppress(ImageNotFound):
+    with connected(docker) as client, contextlib.suppress(NotFound):
         client.images.remove(image)
 
 
 def layers(docker: Docker, image: str) -> tuple[Layer, ...]:
     """Return the image's history, oldest first."""
     with connected(docker) as client:
-        history = client.images.get(image).history()
-    return tuple(Layer(created_by=line["CreatedBy"], size=line["Size"]) for line in reversed(history))
+        lines = reversed(client.images.get(image).history())
+    return tuple(Layer(created_by=created_by(line["CreatedBy"]), size=line["Size"]) for line in lines)
 
 
 def size(history: Iterable[Layer]) -> int:
@@ -339,7 +351,7 @@ def execute(docker: Docker, container: str, argv: Sequence[str], *, user: str = 
 
 @contextlib.contextmanager
 def _created(docker: Docker, client: DockerClient, job: Job) -> Iterator[Container]:
-    container = client.containers.create(**_options(job), labels=docker.labels)
+    container = client.containers.create(**_options(docker, job), labels=docker.labels)
     try:
         yield container
     finally:
@@ -347,7 +359,7 @@ def _created(docker: Docker, client: DockerClient, job: Job) -> Iterator[Contain
             container.remove(force=True, v=True)
 
 
-def _options(job: Job) -> dict[str, Any]:
+def _options(docker: Docker, job: Job) -> dict[str, Any]:
     """Return the SDK's arguments.
 
     json-file, because the output is read back even if the engine logs elsewhere.
@@ -358,8 +370,8 @@ def _options(job: Job) -> dict[str, Any]:
         SdkMount(target=mount.target, source=str(mount.source), type="bind", read_only=mount.read_only)
         for mount in job.mounts
     ]
-    mounts += [  # which the SDK's type refuses
-        {"Type": "image", "Source": mount.image, "Target": mount.target, "ReadOnly": True}
+    mounts += [  # which the SDK's type refuses; Podman has no other images than read-only ones
+        {"Type": "image", "Source": mount.image, "Target": mount.target, "ReadOnly": not docker.builder}
         for mount in job.images
     ]
     options: dict[str, Any] = {

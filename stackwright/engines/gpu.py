@@ -14,10 +14,11 @@ from enum import StrEnum
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError, ImageNotFound, NotFound
+from docker.errors import APIError, NotFound
 from docker.types import DeviceRequest
 
 from stackwright.core.model.target import CUDA
+from stackwright.engines.kinds import is_podman
 
 ALL = f"{CUDA.device}=all"
 EMPTY_IMAGE = "stackwright/empty:1"
@@ -79,7 +80,12 @@ def look_for_gpu(client: DockerClient) -> GpuAccess | NoGpu:
 
 
 def _announced(way: Way, info: dict[str, Any]) -> str | None:
-    """Return why a trial would be in vain, or None. Engines before 28.2 do not list CDI devices."""
+    """Return why a trial would be in vain, or None. Engines before 28.2 do not list CDI devices.
+
+    Podman knows CDI alone, lists nothing, and starts the container all the same where asked in another way.
+    """
+    if is_podman(info):
+        return None if way is Way.CDI else "Podman gives devices by CDI alone"
     if way is Way.RUNTIME and CUDA.runtime not in info.get("Runtimes", {}):
         return f"the engine has no runtime named {CUDA.runtime}"
     if way is Way.CDI:
@@ -96,23 +102,28 @@ def _try(client: DockerClient, image: str, access: GpuAccess) -> str | None:
 
     The device is asked for, its hooks run and its files are mounted before the program is looked up.
     """
-    container = client.containers.create(
-        image, [ABSENT_PROGRAM], network_mode="none", **access.sdk_arguments()
-    )
+    asked = access.sdk_arguments()
+    try:
+        container = client.containers.create(image, [ABSENT_PROGRAM], network_mode="none", **asked)
+    except APIError as error:  # Podman looks the device up here
+        return _last_line(error)
     try:
         container.start()
     except APIError as error:
-        message = str(error.explanation or error)
-        return None if ABSENT_PROGRAM in message else message.strip().splitlines()[-1]
+        return None if ABSENT_PROGRAM in str(error.explanation or error) else _last_line(error)
     finally:
         with contextlib.suppress(NotFound):
             container.remove(force=True, v=True)
     return "the trial container ran a program that it does not have"
 
 
+def _last_line(error: APIError) -> str:
+    return str(error.explanation or error).strip().splitlines()[-1]
+
+
 def _empty_image(client: DockerClient) -> str:
     """An image of one empty folder, made here, because no registry may be there to pull one from."""
-    with contextlib.suppress(ImageNotFound):
+    with contextlib.suppress(NotFound):
         client.images.get(EMPTY_IMAGE)
         return EMPTY_IMAGE
     buffer = io.BytesIO()

@@ -15,7 +15,6 @@ import pytest
 from bench import contents
 from stackwright.build.sif import convert
 from stackwright.engines import apptainer
-from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.engines.sif.squashfs import Way
 from stackwright.host.runner import Runner
@@ -86,7 +85,7 @@ def test_the_same_file_without_root(
     argv = [*as_user, "-c", PROGRAM, tiny, str(theirs), *((way.name,) if way else ())]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    first = Way.MOUNTED if docker.release >= engine.MOUNTS_IMAGES else Way.STREAM
+    first = Way.MOUNTED if docker.mounts_images else Way.STREAM
     assert done.stdout.strip() == (way or first).name
     found = contents.differences(contents.of_sif(docker, ours), contents.of_sif(docker, theirs))
     assert [one for one in found if one.what != "time"] == []

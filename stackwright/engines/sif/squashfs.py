@@ -147,7 +147,7 @@ def _is_here(docker: Docker) -> bool:
 
 
 def _can_be_mounted(task: Squashing) -> bool:
-    return _is_here(task.docker) and task.docker.release >= engine.MOUNTS_IMAGES and task.in_container
+    return _is_here(task.docker) and task.docker.mounts_images and task.in_container
 
 
 def _mounted(task: Squashing) -> Completed:

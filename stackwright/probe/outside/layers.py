@@ -271,7 +271,7 @@ def in_archive(archive: Reader, search: Searching) -> tuple[Read, ...]:
     order: list[str] = []
     with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|") as outer:
         for member in outer:
-            file = outer.extractfile(member)
+            file = outer.extractfile(member) if member.isreg() else None  # Podman has links to its layers
             head = file.read(512) if file else b""
             if file and member.name == "manifest.json":
                 order = json.loads(head + file.read())[0]["Layers"]

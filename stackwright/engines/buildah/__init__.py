@@ -1,0 +1,1 @@
+"""Podman and its builder: words, progress, names."""
