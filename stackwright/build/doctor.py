@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from stackwright.build.phases import BUILD_NEEDS
 from stackwright.core.errors import StackwrightError
 from stackwright.core.model.target import CUDA, PLATFORMS, Platform
-from stackwright.engines import apptainer, emulation, gpu
+from stackwright.engines import apptainer, emulation, gpu, rootless
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
@@ -95,13 +95,38 @@ def _cause(error: StackwrightError) -> str:
 
 
 def _engine_seen(docker: Docker) -> str:
-    return f"Docker {docker.version} at {docker.host}, {docker.driver} in {docker.root}"
+    who = f"{docker.title}{', rootless,' if docker.rootless else ''}"
+    return f"{who} at {docker.host}, {docker.driver} in {docker.root}"
 
 
-def _buildx(patient: Patient) -> tuple[State, str, str]:
+def _builder(patient: Patient) -> tuple[State, str, str]:
+    if patient.docker is not None and patient.docker.builder:
+        said = patient.runner([patient.docker.builder, "--version"], timeout=20).stdout.split()
+        return State.OK, f"{' '.join(said[:3])}, with {patient.docker.builder}", ""
     program = settings.docker_program(patient.runner, patient.environ)
     version = patient.runner([program, "buildx", "version"], timeout=20).stdout.split()
     return State.OK, f"{version[1] if len(version) > 1 else 'there'}, with {program}", ""
+
+
+def _rootless(patient: Patient) -> tuple[State, str, str]:
+    """Of this host: an engine of another one is what it is there."""
+    host = rootless.look(patient.environ)
+    answers = patient.docker is not None
+    used = _way(patient.docker) if patient.docker is not None and patient.docker.rootless else None
+    seen: list[str] = []
+    todo: list[str] = []
+    state = State.OK
+    for way in rootless.Way:
+        lacks = rootless.lacking(host, way)
+        seen.append(f"{way}: {', '.join(lack.what for lack in lacks) or 'possible'}")
+        if way is used or (not answers and rootless.installed(host, way)):
+            todo += [lack.todo for lack in lacks]
+            state = State.WARNING if lacks else state
+    return state, "; ".join(seen), "; ".join(dict.fromkeys(todo))
+
+
+def _way(docker: Docker) -> rootless.Way:
+    return rootless.Way.PODMAN if docker.builder else rootless.Way.DOCKER
 
 
 def _apptainer(patient: Patient) -> tuple[State, str, str]:
@@ -226,7 +251,8 @@ def _applies(marker: str) -> bool:
 
 
 EXAMINATIONS: tuple[tuple[str, Callable[[Patient], tuple[State, str, str]]], ...] = (
-    ("buildx", _buildx),
+    ("builder", _builder),
+    ("without root", _rootless),
     ("apptainer", _apptainer),
     ("GPU runtime", _gpu),
     ("disk", _disk),

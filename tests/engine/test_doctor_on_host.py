@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 KEY = "0123456789ab" + "0" * 52
 NAMES = [
     "engine",
-    "buildx",
+    "builder",
+    "without root",
     "apptainer",
     "GPU runtime",
     "disk",
