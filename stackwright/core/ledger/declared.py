@@ -119,6 +119,8 @@ EXPECTED: tuple[Expected, ...] = (
     _file(r"/etc/(environment|machine-id|security/opasswd|\.pwd\.lock)", DISTRIBUTION, line=EMPTY),
     _file("/etc/hosts", "an engine mounts its own over it", line=r"[0-9a-f.:]+(\s+(localhost|ip6-[a-z]+))+"),
     _file(r"/etc/resolv\.conf", "an engine mounts its own over it", line=EMPTY),
+    _file("/etc/hostname", "an engine mounts its own over it", line=EMPTY),
+    _folder("/run/secrets", "Podman's builder leaves it where the secrets of a step were"),
     _file(r"/etc/(fstab|hosts\.(allow|deny))", DISTRIBUTION, line=EMPTY),
     _file("/etc/networks", DISTRIBUTION, line=r"(default|loopback|link-local)\s+[\d.]+"),
     _file("/etc/shells", DISTRIBUTION, line="(/usr)?/bin/(sh|r?bash|dash|r?zsh|tmux|screen|fish)"),
