@@ -6,6 +6,8 @@ set -euo pipefail
 
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
+# shellcheck source=scripts/rootless.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/rootless.sh"
 
 readonly OLDEST_SERVER=23       # the first engine whose BuildKit has COPY --link and cache mounts by default
 readonly WAIT_SECONDS=90
@@ -17,13 +19,14 @@ readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 usage() {
     cat <<'END'
-usage: engine.sh [--check | --dry-run]
+usage: engine.sh [--check | --dry-run | --rootless ...]
 
 Uses a Docker engine >= 23 with buildx that answers; starts one that is installed; otherwise, on Debian
 and Ubuntu as root or with sudo, installs one from the distribution and starts it.
 
   --check     change nothing; exit 0 when everything is there, 1 when not, and say what is missing
   --dry-run   change nothing; print what would be done
+  --rootless  an engine of an ordinary user instead; --rootless --help says more
 
 Environment:
   DOCKER_HOST               the engine to ask, as for docker itself
@@ -313,6 +316,7 @@ main() {
         '') ;;
         --check) MODE=check ;;
         --dry-run) MODE=dry-run ;;
+        --rootless) rootless "${@:2}"; exit 0 ;;
         -h | --help) usage && exit 0 ;;
         *) usage >&2 && exit 2 ;;
     esac

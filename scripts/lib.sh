@@ -4,6 +4,8 @@
 # The host's own package configuration (/etc/apt) is never written: packages come through private apt
 # options, a temporary source list and temporary indexes.
 
+PINNED='^(docker.*|containerd)$' # packages that come from the suite that is tried
+
 os_release() { # field $1 of os-release
     # shellcheck source=/dev/null
     (. /etc/os-release && printf '%s' "${!1:-}")
@@ -59,7 +61,7 @@ harmless() { # file with the output of apt-get -s
     while read -r action package rest; do
         case $action in
             Remv) note "  would remove $package" && bad=1 ;;
-            Inst) if [[ $rest == \[* && ! $package =~ ^(docker.*|containerd|runc|tini-static|mmdebstrap)$ ]]; then
+            Inst) if [[ $rest == \[* && ! $package =~ ^(docker.*|containerd|runc|tini-static|mmdebstrap|podman|buildah|crun|passt|conmon|netavark)$ ]]; then
                 note "  would upgrade $package $rest" && bad=1
             fi ;;
         esac
@@ -77,7 +79,7 @@ simulate() { # release, suite
     fi
     CHOSEN=()
     for name in "${WANTED[@]}"; do
-        [[ $name != docker* && $name != containerd ]] || name=$name/$2
+        [[ ! $name =~ $PINNED ]] || name=$name/$2
         CHOSEN+=("$name")
     done
     simulate_chosen "$2" || return 1
