@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test page thorough env engine faults bundle frameworks hpc nodes pythons accepted gpu gpu-compile lock-tools docs docs-links docs-versions
+.PHONY: run matrix test page thorough env engine faults bundle frameworks hpc nodes pythons rootless rootless-run accepted gpu gpu-compile lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -65,6 +65,15 @@ nodes: env engine
 # be found by STACKWRIGHT_UBUNTU_MIRROR.
 pythons: env
 	tests/e2e/pythons.sh
+
+# Small rows by Podman without root, as an ordinary user: root makes one, and gives it what root alone can give.
+# Not in .ci/run, whose time is spent: every night it runs on a bare host (tests/e2e/bare_host.sh make rootless).
+rootless: env
+	tests/e2e/as_user.sh $(PYTHON) -m pytest tests/engine/test_rootless.py -m rootless
+
+# The default row in the same way: an hour and 40 GB.
+rootless-run: env
+	tests/e2e/as_user.sh ./build.py run
 
 # Every accepted combination locks, imports and compiles: hours and much disk the first time, and later what
 # changed. Answers are kept below out/accepted; `python -m stackwright.audit.accepted --help` says what else it does.

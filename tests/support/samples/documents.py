@@ -40,6 +40,7 @@ OTHERS = {
     "grype": "is not here, and the document says so",
     "jq": "its fields are compared with those of the record",
     "sqlite3": "its tables are compared with those of the history in tests/unit/test_history.py",
+    "eval": "starts an engine; tests/e2e/as_user.sh does the same",
     "openssl": "makes a key; tests/engine/test_signed.py makes the same",
     "ssh-keygen": "makes a key; tests/e2e/test_two_nodes.py makes the same",
     **dict.fromkeys(("base64", "cd", "for", "done", "ls", "mkdir", "printf", "tail"), "the shell's own"),
