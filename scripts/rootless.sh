@@ -105,7 +105,8 @@ rootless_start() {
     local log second process
     log=$XDG_RUNTIME_DIR/podman/stackwright.log
     note "will start Podman's service without an init system; it goes on when this ends; its log: $log"
-    setsid podman system service --time=0 "$ROOTLESS_SOCKET" </dev/null >>"$log" 2>&1 &
+    # Not from a folder that may be removed: no container starts from there any more.
+    setsid env --chdir=/ podman system service --time=0 "$ROOTLESS_SOCKET" </dev/null >>"$log" 2>&1 &
     process=$!
     for ((second = 0; second < WAIT_SECONDS; second++)); do
         ! rootless_answers || return 0

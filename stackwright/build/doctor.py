@@ -120,8 +120,8 @@ def _rootless(patient: Patient) -> tuple[State, str, str]:
         lacks = rootless.lacking(host, way)
         seen.append(f"{way}: {', '.join(lack.what for lack in lacks) or 'possible'}")
         if way is used or (not answers and rootless.installed(host, way)):
-            todo += [lack.todo for lack in lacks]
-            state = State.WARNING if lacks else state
+            todo += [lack.todo for lack in lacks] or ([] if answers else [rootless.START])
+            state = State.WARNING if todo else state
     return state, "; ".join(seen), "; ".join(dict.fromkeys(todo))
 
 

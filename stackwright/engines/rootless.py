@@ -16,6 +16,9 @@ from pathlib import Path
 
 from stackwright.engines.kinds import ROOTLESS
 
+START = f'eval "$({ROOTLESS})"'
+"""Brings one up, and lets programs of this shell find it."""
+
 IDS = 65536
 """Subordinate ids of a user: fewer, and files of the image's higher users cannot be written."""
 
