@@ -71,7 +71,7 @@ pythons: env
 rootless: env
 	tests/e2e/as_user.sh $(PYTHON) -m pytest tests/engine/test_rootless.py -m rootless
 
-# The default row in the same way: an hour and 40 GB.
+# The default row in the same way, as `make run` does with the engine of root.
 rootless-run: env
 	tests/e2e/as_user.sh ./build.py run
 

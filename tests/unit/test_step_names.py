@@ -170,6 +170,6 @@ def test_the_log_has_the_name_and_the_text_and_a_failure_the_name(tmp_path: Path
             solve._follow(events, file, lambda event: None)
     lines = ["--- started: frameworks: " + vertex, "--- failed 2.0 s: frameworks: " + vertex]
     assert log.read_text().splitlines() == lines
-    failure = solve._failure("a-row", progress, log, "context")
+    failure = solve._failure("a-row", progress, log, ("docker", "build", "context"))
     assert failure.place == "a-row: frameworks"
     assert "docker build --target frameworks context" in failure.advice
