@@ -66,7 +66,8 @@ def test_small_rows_are_built_read_back_and_converted(
 
 
 def test_doctor_says_what_it_is(docker: Docker, runner: Runner, tmp_path: Path) -> None:
-    findings = {one.name: one for one in doctor.examine(runner, tmp_path, os.environ)}
+    findings = {finding.name: finding for finding in doctor.examine(runner, tmp_path, os.environ)}
     assert findings["engine"].seen.startswith(f"{docker.title}, rootless, at unix://")
-    assert "no podman" not in findings["without root"].seen
-    assert findings["builder"].seen.startswith("buildah version ")
+    if docker.builder:
+        assert "no podman" not in findings["without root"].seen
+        assert findings["builder"].seen.startswith("buildah version ")
