@@ -22,7 +22,7 @@ REPLACED = frozenset({"CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL", "STOPSIGNAL",
 """Of which an image has one at a time."""
 WITHOUT_LAYER = frozenset(SETTINGS) - {"WORKDIR"}
 
-_SHELL = re.compile(r"/bin/sh -c #\\(nop\\) +")
+_SHELL = re.compile(r"/bin/sh -c #\(nop\) +")
 """What engines without BuildKit put before an instruction."""
 
 
