@@ -30,6 +30,7 @@ from stackwright.core.resolve.explain import Feasibility, explain
 from stackwright.core.resolve.requirements import platform, request
 from stackwright.engines import emulation
 from stackwright.host.project import Planned, cells
+from stackwright.probe.run import STACK as STACK_IN_JSON
 
 ON_ARM = {"platform": "linux/arm64", "cuda": "13.2", "gcc": "14", "gpu_arch": ("9.0",), "torch": "2.15.0"}
 """What makes of the row of the tests one that works on Arm."""
@@ -191,6 +192,12 @@ def test_a_label_says_the_platform() -> None:
     assert labelled.stack_of(labels, stack.lock).platform is ARM64
     with pytest.raises(ValueError, match="platform"):
         labelled.stack_of({**labels, STACK: json.dumps(said | {"platform": "linux/mips"})}, stack.lock)
+
+
+def test_the_tests_in_an_image_are_handed_the_row_with_its_platform() -> None:
+    for row in (ROW_ON_ARM, *PLAN.rows):
+        handed = STACK_IN_JSON.validate_json(STACK_IN_JSON.dump_json(row.stack))
+        assert dockerfile.declared(handed) == dockerfile.declared(row.stack), row.stack.id
 
 
 # -- images and hosts -------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def _variables(cell: Cell) -> Answer:
 
 def _platform(cell: Cell) -> Answer:
     wanted, platform = compiled(cell), platform_of(cell.platform)
-    if platform is AMD64 or not wanted:
+    if platform == AMD64 or not wanted:
         return Ruling.FITS if wanted else Ruling.SILENT
     values = (("platform", platform.name), ("compile", wanted[0].requirement))
     reason = f"the script that compiles sources gives them the compilers and flags of {AMD64.title} alone"

@@ -83,7 +83,7 @@ class Wheels:
     def on(self, platform: str | None) -> Wheels:
         """Return the wheels for a platform, as a row names it."""
         found = platform_of(platform)
-        return self if found is AMD64 else dict(self.others).get(found, NONE)
+        return self if found == AMD64 else dict(self.others).get(found, NONE)
 
     @property
     def newest(self) -> tuple[str, ...]:

@@ -31,12 +31,12 @@ class Platform:
     @property
     def named(self) -> str | None:
         """Return the name, or None for the usual platform, which nothing names."""
-        return None if self is AMD64 else self.name
+        return None if self == AMD64 else self.name
 
     @property
     def suffix(self) -> str:
         """Return what keeps apart what is made for several platforms; empty for the usual one."""
-        return "" if self is AMD64 else f"-{self.architecture}"
+        return "" if self == AMD64 else f"-{self.architecture}"
 
     def manylinux(self, major: int, minor: int) -> str:
         """Return uv's name of the platform with this release of glibc."""

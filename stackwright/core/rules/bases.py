@@ -30,7 +30,7 @@ def _os(cell: Cell) -> Answer:
 
 def _platform(cell: Cell) -> Answer:
     platform = platform_of(cell.platform)
-    if platform is AMD64 or cell.provider is ProviderName.DEBIAN:
+    if platform == AMD64 or cell.provider is ProviderName.DEBIAN:
         return Ruling.FITS
     values = (("platform", platform.name), ("provider", cell.provider))
     reason = f"the base for {platform.name} is made from Debian's mirror; no other was tried"

@@ -16,7 +16,7 @@ def wheels_for(table: Wheels) -> Placed:
 
     def ask(cell: Cell) -> Answer:
         version, platform = cell.value(name), platform_of(cell.platform)
-        if version is None or platform is AMD64 or "+" in version:
+        if version is None or platform == AMD64 or "+" in version:
             return Ruling.SILENT
         there = table.on(platform.name)
         entry = there.of(version)
