@@ -69,7 +69,7 @@ pythons: env
 # Small rows by Podman without root, as an ordinary user: root makes one, and gives it what root alone can give.
 # Not in .ci/run, whose time is spent: every night it runs on a bare host (tests/e2e/bare_host.sh make rootless).
 rootless: env
-	tests/e2e/as_user.sh $(PYTHON) -m pytest tests/engine/test_rootless.py -m rootless
+	tests/e2e/as_user.sh $(PYTHON) -m pytest tests/engine/test_rows_without_root.py -m rootless
 
 # The default row in the same way, as `make run` does with the engine of root.
 rootless-run: env

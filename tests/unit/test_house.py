@@ -243,6 +243,13 @@ def words_of_targets(tree: ast.Module) -> Iterator[str]:
             yield from (match[0] for match in WORDS_OF_TARGETS.finditer(node.value))
 
 
+def test_no_two_files_of_tests_that_run_together_share_a_name() -> None:
+    """pytest imports them by their names, and refuses the second one."""
+    folders = ("engine", "patches", "unit", "golden")
+    names = Counter(path.name for folder in folders for path in (ROOT / "tests" / folder).glob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []
+
+
 def test_a_second_platform_accelerator_or_package_manager_is_one_more_value() -> None:
     said = {
         name: list(words_of_targets(ast.parse(path.read_text())))
