@@ -6,10 +6,16 @@
 # Where no init system registers it, as in a container that is a host, this does.
 set -euo pipefail
 
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
+
+# QEMU 7.2 ends with a segmentation fault when PyTorch 2.15 is imported, and 10.0 does not. What is between them was
+# not tried, and is taken where it is there already.
+readonly OLDEST=8
 readonly FAILED=6               # EngineError.exit_code of stackwright/core/errors.py
 readonly HANDLERS=/proc/sys/fs/binfmt_misc
-readonly NAME=qemu-aarch64
-readonly LINE=/usr/lib/binfmt.d/$NAME.conf # of the distribution's package: the head of the files, the emulator, F
+readonly HANDLER=qemu-aarch64
+readonly LINE=/usr/lib/binfmt.d/$HANDLER.conf # of the distribution's package: the head of the files, the emulator, F
 
 usage() {
     cat <<'END'
@@ -25,6 +31,7 @@ Exit codes: 0 they run, 1 they do not (--check), 2 wrong command line, 6 they ca
 END
 }
 
+note() { printf '%s\n' "$*" >&2; }
 say() { printf 'emulation: %s\n' "$*"; }
 die() { # cause, next step
     printf 'emulation: %s\n  next: %s\n' "$1" "$2" >&2
@@ -43,35 +50,42 @@ act() { # runs a command as root and shows it, or only shows it in a dry run
     [[ $MODE == dry-run ]] || "${SUDO[@]}" "$@"
 }
 
-runs() { # whether the kernel starts such programs, in containers too
-    local file
+runs() { # whether the kernel starts such programs, in containers too, with an emulator that suffices
+    local file emulator
     [[ $(uname -m) != aarch64 ]] || return 0
     for file in "$HANDLERS"/*; do
         [[ ${file##*/} != register && -r $file && -f $file ]] || continue
         if grep -qx enabled "$file" && grep -q '^flags: .*F' "$file" && grep -q '^magic 7f454c4602.*b700$' "$file"; then
-            return 0
+            emulator=$(sed -n 's/^interpreter //p' "$file")
+            recent "$emulator" && return 0
         fi
     done
     return 1
 }
 
+recent() { # emulator: not an old one; one that does not say, such as another container's, is taken
+    local version
+    version=$(timeout 10 "$(readlink -f "$1")" --version 2>/dev/null | sed -n '1s/^qemu-[a-z0-9_]* version \([0-9]*\)\..*/\1/p')
+    OLD=${version:+QEMU $version}
+    [[ -z $version || $version -ge $OLDEST ]]
+}
+
 install_emulator() {
-    have apt-get || die "this host has no apt to install an emulator with" \
-        "install QEMU's static user mode with this host's own tools, and register it with binfmt_misc, flag F"
-    say "will install qemu-user-static"
-    act apt-get -qq update
-    act env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends qemu-user-static
+    # shellcheck disable=SC2034  # scripts/lib.sh reads all of them
+    WANTED=(qemu-user-static qemu-user qemu-user-binfmt) PINNED='^qemu-user.*$' SUITES=(trixie) \
+        MISSED="there is no emulator" BY_HAND="QEMU's static user mode, $OLDEST or later" HAS_ENGINE_TO_COME=''
+    install_packages
 }
 
 register() {
     [[ -e $HANDLERS/register ]] || act mount -t binfmt_misc binfmt_misc "$HANDLERS"
     # What was registered without the flag is in the way of the same name.
-    [[ ! -e $HANDLERS/$NAME ]] || act sh -c "echo -1 >$HANDLERS/$NAME"
+    [[ ! -e $HANDLERS/$HANDLER ]] || act sh -c "echo -1 >$HANDLERS/$HANDLER"
     act sh -c "cat $LINE >$HANDLERS/register"
 }
 
 main() {
-    MODE=act SUDO=()
+    MODE=act SUDO=() OLD=''
     case ${1:-} in
         '') ;;
         --check) MODE=check ;;
@@ -83,12 +97,16 @@ main() {
         say "ready: programs of 64-bit Arm run here"
         exit 0
     fi
-    [[ $MODE != check ]] || { say "missing: an emulator for programs of 64-bit Arm"; exit 1; }
+    [[ $MODE != check ]] || { say "missing: an emulator for programs of 64-bit Arm${OLD:+, later than $OLD}"; exit 1; }
     become_root "tell the kernel of an emulator"
-    [[ -e $LINE ]] || install_emulator
-    runs || register
+    if [[ -e $LINE ]] && recent "$(cut -d: -f7 "$LINE")"; then
+        runs || register
+    else
+        install_emulator
+        register # the kernel still holds the file of an old one
+    fi
     [[ $MODE != dry-run ]] || { say "dry run: nothing was changed"; exit 0; }
-    runs || die "the kernel took no emulator" "read $HANDLERS/$NAME"
+    runs || die "the kernel took no emulator" "read $HANDLERS/$HANDLER"
     say "ready: programs of 64-bit Arm run here"
 }
 

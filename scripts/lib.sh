@@ -1,10 +1,12 @@
 # shellcheck shell=bash
-# Installs packages for scripts/engine.sh, which brings say, note, die, have, recent, act, become_root.
+# Installs packages for scripts/engine.sh and emulation.sh, which bring say, note, die, have, recent, act,
+# become_root.
 #
 # The host's own package configuration (/etc/apt) is never written: packages come through private apt
 # options, a temporary source list and temporary indexes.
 
 PINNED='^(docker.*|containerd)$' # packages that come from the suite that is tried
+SUITES=() # instead of those with an engine; the host's own is tried last
 
 os_release() { # field $1 of os-release
     # shellcheck source=/dev/null
@@ -55,13 +57,13 @@ write_sources() { # for the host's release $1 and, pinned so that nothing else c
     fi
 }
 
-# An installation may add packages; it may not remove any, and it may upgrade only the engine's own.
+# An installation may add packages; it may not remove any, and it may upgrade only the engine's and the emulator's own.
 harmless() { # file with the output of apt-get -s
     local action package rest bad=0
     while read -r action package rest; do
         case $action in
             Remv) note "  would remove $package" && bad=1 ;;
-            Inst) if [[ $rest == \[* && ! $package =~ ^(docker.*|containerd|runc|tini-static|mmdebstrap|podman|buildah|crun|passt|conmon|netavark)$ ]]; then
+            Inst) if [[ $rest == \[* && ! $package =~ ^(docker.*|containerd|runc|tini-static|mmdebstrap|podman|buildah|crun|passt|conmon|netavark|qemu-user.*)$ ]]; then
                 note "  would upgrade $package $rest" && bad=1
             fi ;;
         esac
@@ -102,14 +104,15 @@ refuse() { note "suite $1 cannot be used: $2"; }
 
 install_packages() { # WANTED, from the first suite that adds packages and changes none
     local release suite suites chosen=''
-    have apt-get || die "no engine answers, and this host ($(os_release ID)) has no apt to install one with" \
-        "install Docker >= $OLDEST_SERVER with buildx, and mmdebstrap, with this host's own tools"
+    local by_hand=${BY_HAND:-Docker >= ${OLDEST_SERVER:-} with buildx, and mmdebstrap}
+    have apt-get || die "${MISSED:-no engine answers}, and this host ($(os_release ID)) has no apt to install one with" \
+        "install $by_hand, with this host's own tools"
     become_root "install packages"
     private_apt
     release=$(os_release VERSION_CODENAME)
     suites=("$release")
     [[ $(os_release ID) == debian ]] && suites=(forky trixie "$release")
-    [[ " ${WANTED[*]} " == *" docker"* ]] || suites=("$release")
+    [[ " ${WANTED[*]} " == *" docker"* ]] || suites=("${SUITES[@]}" "$release")
     for suite in "${suites[@]}"; do
         if simulate "$release" "$suite"; then
             chosen=$suite
@@ -117,7 +120,7 @@ install_packages() { # WANTED, from the first suite that adds packages and chang
         fi
     done
     [[ -n $chosen ]] || die "no suite has packages that fit this host ($release)" \
-        "install Docker >= $OLDEST_SERVER with buildx, and mmdebstrap, by hand; the lines above say why"
+        "install $by_hand, by hand; the lines above say why"
     say "will install from $chosen, without touching /etc/apt:"
     awk '/^Inst/ {v = $3 ~ /^\[/ ? $4 : $3; sub(/^\(/, "", v); print "  " $2 " " v}' "$WORK/simulation"
     [[ -n $HAS_ENGINE_TO_COME ]] && settings_for_a_new_engine

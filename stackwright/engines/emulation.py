@@ -8,10 +8,17 @@ from pathlib import Path
 
 from stackwright.core.errors import SiteError
 from stackwright.core.model.target import PLATFORMS, Platform
+from stackwright.host.runner import Runner
 
 HANDLERS = Path("/proc/sys/fs/binfmt_misc")
 """Which program the kernel starts for files that it cannot run itself (binfmt_misc)."""
 SCRIPT = "scripts/emulation.sh"
+
+OLDEST = 8
+"""Of QEMU: 7.2 ends with a segmentation fault when PyTorch 2.15 is imported, and 10.0 does not. Those between
+were not tried, and are taken."""
+
+VERSION = re.compile(r"qemu-\w+ version ([0-9]{1,4})\.")
 
 
 def is_native(target: Platform) -> bool:
@@ -45,6 +52,14 @@ def _starts(text: str, target: Platform) -> bool:
     return head[:4] == b"\x7fELF" and head[18:20] == target.elf.to_bytes(2, "little")
 
 
+def is_old(program: str) -> bool:
+    """Tell whether an emulator says that it is too old; one that says nothing is taken."""
+    path = Path(program).resolve()  # by its other name it takes what follows for a program to start
+    said = Runner()([path, "--version"], timeout=10).stdout if path.is_file() else ""
+    found = VERSION.match(said)
+    return found is not None and int(found[1]) < OLDEST
+
+
 def words(target: Platform) -> tuple[str, ...]:
     """Return the words of a build for another platform than the host's."""
     return () if is_native(target) else ("--platform", target.name)
@@ -58,6 +73,9 @@ def how(target: Platform, handlers: Path = HANDLERS) -> str:
     if is_native(target):
         return ""
     found = emulator(target, handlers)
+    if found and is_old(found):
+        cause = f"the emulator for {target.name} is older than QEMU {OLDEST}, and crashes in some programs"
+        raise SiteError(cause, place=found, hint=f"{SCRIPT} installs a later one")
     if found:
         return f"by {Path(found).resolve().name} on {platform.machine()}"
     others = ", ".join(each.name for each in PLATFORMS.values() if is_native(each)) or platform.machine()

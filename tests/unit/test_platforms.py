@@ -256,6 +256,39 @@ def test_an_emulator_that_containers_can_start_is_found(text: str, emulated: boo
     assert bool(emulation.emulator(ARM64, tmp_path)) is emulated
 
 
+@pytest.mark.parametrize(
+    ("said", "old"),
+    [
+        ("qemu-aarch64 version 7.2.22 (Debian 1:7.2+dfsg-7)", True),
+        ("qemu-aarch64 version 10.0.13 (Debian 1:10.0.13+ds-0)", False),
+        ("qemu-aarch64 version 8.2.2", False),
+        ("", False),
+    ],
+)
+def test_an_emulator_that_crashes_in_programs_is_refused(said: str, old: bool, tmp_path: Path) -> None:
+    """QEMU is called by a link, by whose name it would start what follows."""
+    (tmp_path / "bin").mkdir()
+    program, link = tmp_path / "bin" / "qemu", tmp_path / "bin" / "binfmt-P"
+    program.write_text(f'#!/bin/sh\n[ "$0" = {program} ] && [ "$1" = --version ] && echo "{said}"\n')
+    program.chmod(0o755)
+    link.symlink_to(program)
+    assert emulation.is_old(str(link)) is old
+    assert not emulation.is_old(str(tmp_path / "none"))
+    (other,) = [each for each in PLATFORMS.values() if not emulation.is_native(each)]
+    head = f"{other.elf:02x}00"
+    handlers = tmp_path / "handlers"
+    handlers.mkdir()
+    (handlers / "q").write_text(
+        HANDLER.replace("b700", head).replace("/usr/bin/qemu-aarch64-static", str(link))
+    )
+    if old:
+        with pytest.raises(SiteError, match="older than QEMU 8") as raised:
+            emulation.how(other, handlers)
+        assert raised.value.hint.startswith("scripts/emulation.sh")
+    else:
+        assert emulation.how(other, handlers).startswith("by qemu on ")
+
+
 def test_a_host_without_an_emulator_says_what_to_do(tmp_path: Path) -> None:
     (native,) = [each for each in PLATFORMS.values() if emulation.is_native(each)]
     (other,) = [each for each in PLATFORMS.values() if each is not native]
