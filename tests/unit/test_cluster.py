@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_outputs import IBV, LDD, MPIRUN, NVIDIA, OMPI_INFO, PMI, RUNTIME, SLURM, UNKNOWN_FIELD
+from cluster_outputs import IBV, LDD, LSCPU, MPIRUN, NVIDIA, OMPI_INFO, PMI, RUNTIME, SLURM, UNKNOWN_FIELD
 from command import call
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +24,7 @@ from stackwright.core.launch.fit import readers
 from stackwright.core.launch.fit.questions import QUESTIONS, Answer, judge
 from stackwright.core.launch.fit.readers import PROGRAMS, ClusterFacts
 from stackwright.core.model.row import Mpi
+from stackwright.core.model.target import ARM64
 from stackwright.host import login_node
 from stackwright.host.project import Project, cells, plan
 from stackwright.host.runner import Completed, Runner
@@ -45,6 +46,7 @@ HEALTHY = {
     "ldd --version": LDD["2.34"],
     "apptainer --version": RUNTIME["apptainer"],
     "uname -r": "5.14.0-362.el9.x86_64\n",
+    "lscpu": LSCPU["x86-64"],
 }
 
 
@@ -75,7 +77,7 @@ def answer(image: images.Image, about: str, **changed: str | None) -> Answer:
         if text is None:
             del said[names[name]]
     (judged,) = judge([image], seen_on(said))
-    return next(one for one in judged.answers if one.about == about)
+    return next(told for told in judged.answers if told.about == about)
 
 
 # -- what is read ----------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def test_ompi_info_says_where_it_lies_and_what_it_can_use() -> None:
 def test_each_port_has_its_device_state_and_link() -> None:
     found = readers.ibv(ClusterFacts(), IBV["InfiniBand"]).ports
     assert found is not None
-    assert [(one.device, one.number, one.active, one.link) for one in found] == [
+    assert [(port.device, port.number, port.active, port.link) for port in found] == [
         ("mlx5_12", 1, False, "Ethernet"), ("mlx5_13", 1, True, "InfiniBand"),
     ]  # fmt: skip
     assert readers.ibv(ClusterFacts(), IBV["none"]).ports == ()
@@ -166,8 +168,8 @@ def test_a_number_that_is_none_is_no_error(line: str) -> None:
 
 def test_a_healthy_cluster_is_one_where_all_works() -> None:
     (judged,) = judge([OPENMPI], seen_on(HEALTHY))
-    assert {one.about: one.outcome for one in judged.answers} == dict.fromkeys(
-        ("srun", "container", "driver", "GPU", "fabric", "own MPI"), "works"
+    assert {told.about: told.outcome for told in judged.answers} == dict.fromkeys(
+        ("srun", "container", "CPU", "driver", "GPU", "fabric", "own MPI"), "works"
     )
     assert judged.verdict == f"{OPENMPI.row} fits best"
 
@@ -267,7 +269,7 @@ class Hung(Cluster):
 def test_a_program_that_hangs_is_not_one_that_is_absent(program: str, about: str, outcome: str) -> None:
     said = {**HEALTHY, "ompi_info": "", program: "hangs"}
     (judged,) = login_node.examine(Hung(said), [stack()]).rows
-    found = next(one for one in judged.answers if one.about == about)
+    found = next(told for told in judged.answers if told.about == about)
     assert (found.outcome, found.why) == (outcome, f"{program.split()[0]} did not end within 30 s")
 
 
@@ -282,6 +284,27 @@ def test_a_gpu_without_kernels_is_told() -> None:
     assert built
     assert answer(OPENMPI, "GPU", nvidia_smi_query_gpu="3.5\n").outcome == "fails"
     assert answer(OPENMPI, "GPU", nvidia_smi_query_gpu=UNKNOWN_FIELD).outcome == "not found"
+
+
+@pytest.mark.parametrize(
+    ("which", "outcome", "said"),
+    [
+        ("x86-64", "works", "x86_64 with avx2, f16c, fma"),
+        ("Ivy Bridge", "fails", "this node's processors lack avx2, fma"),
+        ("Grace", "fails", "the row is for x86_64, and this node is aarch64"),
+        ("without flags", "works", "x86_64, as this node has it"),
+    ],
+)
+def test_the_processors_run_what_the_image_was_compiled_for(which: str, outcome: str, said: str) -> None:
+    found = answer(OPENMPI, "CPU", lscpu=LSCPU[which])
+    assert (found.outcome, said in found.why) == (outcome, True), found
+    assert answer(OPENMPI, "CPU", lscpu=None).outcome == "not found"
+
+
+def test_a_row_for_arm_fits_nodes_of_arm() -> None:
+    arm = images.of(replace(stack(), platform=ARM64))
+    assert answer(arm, "CPU", lscpu=LSCPU["Grace"]).outcome == "works"
+    assert answer(arm, "CPU").why == "the row is for aarch64, and this node is x86_64"
 
 
 def test_containers_by_apptainer_by_pyxis_or_not_at_all() -> None:
@@ -301,7 +324,7 @@ def test_the_row_that_fits_comes_first() -> None:
     old_driver = seen_on({**HEALTHY, "nvidia-smi": NVIDIA["470"]})
     first, *rest = judge([OPENMPI, MPICH, OLD], old_driver)
     assert (first.image.row, first.fits) == ("old", True)
-    assert not any(one.fits for one in rest)
+    assert not any(row.fits for row in rest)
     neither = seen_on({**HEALTHY, "nvidia-smi": NVIDIA["418"]})
     assert judge([OPENMPI], neither)[0].verdict.startswith("no row fits")
 
@@ -332,7 +355,7 @@ def test_a_host_without_any_of_it_is_no_failure(
     document = json.loads(out)
     assert (code, err) == (0, "")
     assert not any(program["found"] for program in document["programs"])
-    assert {one["outcome"] for row in document["rows"] for one in row["answers"]} == {"not found"}
+    assert {told["outcome"] for row in document["rows"] for told in row["answers"]} == {"not found"}
     assert document["verdict"].startswith("nothing of a cluster")
     code, out, _ = call(capsys, "doctor", "--cluster", "cuda12-mpich")
     assert code == 0
@@ -357,7 +380,7 @@ def test_the_rows_stand_side_by_side_on_a_narrow_screen(said: dict[str, str], wi
     rows = [line for line in lines if len(line) == 1 + len(QUESTIONS) and line[0] in ids]
     assert len(rows) == (len(stacks) if said else 0)
     if said:
-        assert ["row", *" ".join(one.about for one in examined.rows[0].answers).split()] in lines
+        assert ["row", *" ".join(told.about for told in examined.rows[0].answers).split()] in lines
     else:
         assert "not found here: srun, mpirun" in text and "nothing of a cluster" in text
 

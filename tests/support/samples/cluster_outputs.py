@@ -172,3 +172,20 @@ RUNTIME = {
     "singularity": "singularity version 3.8.7-1.el7\n",
     "singularity 2": "2.6.1-dist\n",  # which has no other words
 }
+
+_LSCPU = """\
+Architecture:                    {machine}
+CPU op-mode(s):                  64-bit
+Byte Order:                      Little Endian
+CPU(s):                          72
+Model name:                      {model}
+"""
+LSCPU = {
+    "x86-64": _LSCPU.format(machine="x86_64", model="AMD EPYC 7763 64-Core Processor")
+    + "Flags:                           fpu sse4_2 avx f16c bmi1 avx2 bmi2 fma clflushopt\n",
+    "Ivy Bridge": _LSCPU.format(machine="x86_64", model="Intel(R) Xeon(R) CPU E5-2650 v2 @ 2.60GHz")
+    + "Flags:                           fpu sse4_1 sse4_2 popcnt aes xsave avx f16c rdrand\n",
+    "Grace": _LSCPU.format(machine="aarch64", model="Neoverse-V2")
+    + "Flags:                           fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics sve2 bf16\n",
+    "without flags": _LSCPU.format(machine="x86_64", model="-"),
+}

@@ -22,6 +22,7 @@ LIBRARY = {MpiFlavour.OPENMPI: "libmpi.so.40", MpiFlavour.MPICH: "libmpich.so.12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """``cuda`` is what the frameworks load; ``pmix``, ``ucx``, ``libfabric`` are empty where not known.
+    ``machine`` is the kernel's word for the platform, ``cpu_features`` those that its programs use.
 
     Debian's MPICH is built on UCX alone (mpichversion), so that the other two are not its.
     """
@@ -35,6 +36,8 @@ class Image:
     glibc: str
     cuda: str
     gpu_arch: tuple[str, ...]
+    machine: str
+    cpu_features: tuple[str, ...]
 
     @property
     def mpi_major(self) -> int:
@@ -73,4 +76,5 @@ def of(stack: Stack) -> Image:
     return Image(
         row=stack.id, mpi=stack.mpi, library=LIBRARY[stack.mpi.flavour], pmix=pmix, ucx=ucx,
         libfabric=libfabric, glibc=glibc, cuda=stack.cuda_runtime, gpu_arch=stack.gpu_arch,
+        machine=stack.platform.machine, cpu_features=stack.platform.cpu_features,
     )  # fmt: skip

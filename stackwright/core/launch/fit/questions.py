@@ -40,6 +40,8 @@ MPICH_ABI = ("mpich", "intel")
 """Flavours of MPICH's ABI (https://www.mpich.org/abi/)."""
 SYSTEM = ("/", "/usr", "/usr/local")
 OWN_MPI = "own MPI"
+PROCESSOR = "CPU"
+"""Every host answers this: it does not make it a cluster."""
 DEVICES = {"hfi": "Omni-Path", "opa": "Omni-Path", "rdmap": "EFA", "efa": "EFA", "cxi": "Slingshot"}
 """Fabrics that UCX and NCCL of an image do not drive, by how the names of their devices begin."""
 
@@ -132,6 +134,24 @@ def container(image: Image, cluster: ClusterFacts) -> Answer:
             about=about, outcome=Outcome.FAILS, why=f"{name} {version} knows no SIF", todo="ask for Apptainer"
         )
     return Answer(about=about, outcome=Outcome.WORKS, why=f"{name} {version}")
+
+
+def processor(image: Image, cluster: ClusterFacts) -> Answer:
+    """Return whether this node's processors run the image's programs; those of other nodes may be others."""
+    about, todo = PROCESSOR, "ask on a compute node: srun lscpu"
+    if cluster.machine is None:
+        why = _hung(cluster, "lscpu") or "lscpu does not say what the processors are"
+        return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
+    if cluster.machine != image.machine:
+        why = f"the row is for {image.machine}, and this node is {cluster.machine}"
+        todo = "a row of this platform: platform in the matrix; or nodes of the other partition"
+        return Answer(about=about, outcome=Outcome.FAILS, why=why, todo=todo)
+    lacked = sorted({*image.cpu_features} - {*cluster.cpu_features})
+    if lacked and cluster.cpu_features:
+        why = f"this node's processors lack {', '.join(lacked)}: programs end with an illegal instruction"
+        return Answer(about=about, outcome=Outcome.FAILS, why=why, todo="nodes with later processors")
+    has = f" with {', '.join(image.cpu_features)}" if image.cpu_features and cluster.cpu_features else ""
+    return Answer(about=about, outcome=Outcome.WORKS, why=f"{cluster.machine}{has}, as this node has it")
 
 
 def own_mpi(image: Image, cluster: ClusterFacts) -> Answer:
@@ -246,7 +266,7 @@ def device(image: Image, cluster: ClusterFacts) -> Answer:
     built = [as_numbers(arch) for arch in image.gpu_arch]
     for capability in cluster.capabilities:
         major, minor = as_numbers(capability)[:2]
-        if built and not any(one[0] == major and one[1] <= minor for one in built):
+        if built and not any(kernel[0] == major and kernel[1] <= minor for kernel in built):
             why = f"the row's kernels ({', '.join(image.gpu_arch)}) do not run on capability {capability}"
             return Answer(
                 about=about, outcome=Outcome.FAILS, why=why, todo=f"gpu_arch: [{capability}] in the matrix"
@@ -257,6 +277,7 @@ def device(image: Image, cluster: ClusterFacts) -> Answer:
 QUESTIONS: tuple[Callable[[Image, ClusterFacts], Answer], ...] = (
     start,
     container,
+    processor,
     driver,
     device,
     fabric,
@@ -284,12 +305,13 @@ class Judged:
     @property
     def verdict(self) -> str:
         """Return the answer as text, with its reason."""
-        told = sum(answer.outcome is not Outcome.NOT_FOUND for answer in self.needed)
+        told = [answer.about for answer in self.needed if answer.outcome is not Outcome.NOT_FOUND]
         if not self.fits:
             return f"no row fits; {self.image.row} is the nearest"
-        if told == 0:
+        if not {*told} - {PROCESSOR}:
             return "nothing of a cluster is found here, so that no row can be preferred"
-        rest = "" if told == len(self.needed) else f", as far as {told} of {len(self.needed)} answers tell"
+        rest = f", as far as {len(told)} of {len(self.needed)} answers tell"
+        rest = "" if len(told) == len(self.needed) else rest
         return f"{self.image.row} fits best{rest}"
 
 

@@ -32,7 +32,8 @@ class Port:
 class ClusterFacts:
     """``pmi`` are the plugins of srun, ``pmix`` the major versions of its PMIx, ``pmi_error`` what it could
     not load. ``mpi`` is the cluster's own: flavour and version; ``prefix`` is where it lies. ``other_mpi`` is
-    what mpirun says where it is that of another one, ``hung`` the programs that did not end.
+    what mpirun says where it is that of another one, ``hung`` the programs that did not end. ``machine`` and
+    ``cpu_features`` are of this node's processors.
     """
 
     slurm: str | None = None
@@ -49,6 +50,8 @@ class ClusterFacts:
     glibc: str | None = None
     runtime: tuple[str, str] | None = None
     kernel: str | None = None
+    machine: str | None = None
+    cpu_features: tuple[str, ...] = ()
     other_mpi: str = ""
     hung: tuple[str, ...] = ()
 
@@ -141,6 +144,12 @@ def kernel(cluster: ClusterFacts, text: str) -> ClusterFacts:
     return replace(cluster, kernel=_first(rf"^{VERSION}", text))
 
 
+def lscpu(cluster: ClusterFacts, text: str) -> ClusterFacts:
+    """``Architecture: x86_64``, and ``Flags: fpu … avx2``, on one line."""
+    machine, flags = _first(r"^Architecture:\s+(\w{1,16})$", text), _first(r"^Flags:\s+(.*)$", text)
+    return replace(cluster, machine=machine, cpu_features=tuple((flags or "").split()))
+
+
 def _first(pattern: str, text: str) -> str | None:
     match = re.search(pattern, text, re.M | re.ASCII)
     return match[1] if match else None
@@ -159,5 +168,6 @@ PROGRAMS: tuple[tuple[tuple[str, ...], Callable[[ClusterFacts, str], ClusterFact
     (("apptainer", "--version"), runtime),
     (("singularity", "--version"), runtime),
     (("uname", "-r"), kernel),
+    (("lscpu",), lscpu),
 )
 """What is run on the login node, in this order. None of them changes anything."""
