@@ -28,10 +28,10 @@ def push(by: publish.Publisher, rows: Sequence[Planned]) -> Mapping[str, Pushed 
             hint = f"if that is meant: ./build.py publish {row.stack.id} --allow-less {row.stack.id}"
             found[row.stack.id] = GateError("; ".join(reasons), place=row.stack.id, hint=hint, details=DOCS)
     passed = [row for row in rows if row.stack.id not in found]
-    for one in publish.publish_rows(by, passed, found.__setitem__) if passed else ():
-        if not one.sif:
-            found[one.row] = Pushed(
-                reference=one.reference, digest=one.digest, tags=one.tags, sent_bytes=one.sent_bytes,
-                present_bytes=one.present_bytes, pull_bytes=one.pull_bytes,
+    for image in publish.publish_rows(by, passed, found.__setitem__) if passed else ():
+        if not image.sif:
+            found[image.row] = Pushed(
+                reference=image.reference, digest=image.digest, tags=image.tags, sent_bytes=image.sent_bytes,
+                present_bytes=image.present_bytes, pull_bytes=image.pull_bytes,
             )  # fmt: skip
     return found

@@ -119,9 +119,9 @@ def work(folder: Path, proxies: Proxies, say: Callable[[str], None]) -> None:
         moves, manifests = _current_tags(registry, journal, path)
         done: list[Move] = []
         try:
-            for one, manifest in zip(moves, manifests, strict=True):
-                registry.put_manifest(one.repository, one.tag, manifest)
-                done.append(one)
+            for wanted, manifest in zip(moves, manifests, strict=True):
+                registry.put_manifest(wanted.repository, wanted.tag, manifest)
+                done.append(wanted)
         except PublishError as error:
             # Else the next process finishes it: half a set of today has to be noted.
             if not error.away and _back(registry, done, say):
@@ -137,19 +137,19 @@ def _current_tags(
     moves."""
     left: list[Move] = []
     manifests: list[Manifest] = []
-    for one in journal.moves:
-        now = registry.digest_of(one.repository, one.tag) or ""
-        if now == one.after:
+    for wanted in journal.moves:
+        now = registry.digest_of(wanted.repository, wanted.tag) or ""
+        if now == wanted.after:
             continue
-        place = f"{journal.access.host}/{one.repository}:{one.tag}"
-        if now != one.before:
+        place = f"{journal.access.host}/{wanted.repository}:{wanted.tag}"
+        if now != wanted.before:
             hint = f"look at that tag; without {path} the others stay as they are now"
             raise PublishError("another process has moved this tag meanwhile", place=place, hint=hint)
-        manifest = registry.manifest(one.repository, one.after)
+        manifest = registry.manifest(wanted.repository, wanted.after)
         if manifest is None:
             hint = f"publish these rows again, without {path}"
-            raise PublishError(f"{one.after} is not in the registry any more", place=place, hint=hint)
-        left.append(one)
+            raise PublishError(f"{wanted.after} is not in the registry any more", place=place, hint=hint)
+        left.append(wanted)
         manifests.append(manifest)
     return tuple(left), tuple(manifests)
 
@@ -159,15 +159,18 @@ def _back(registry: Registry, done: list[Move], say: Callable[[str], None]) -> b
 
     One that was not there before cannot be: a registry deletes images, not tags.
     """
-    ahead = [one for one in reversed(done) if one.before]
-    for one in tuple(ahead):
+    ahead = [moved for moved in reversed(done) if moved.before]
+    for moved in tuple(ahead):
         with contextlib.suppress(PublishError):
-            if before := registry.manifest(one.repository, one.before):
-                registry.put_manifest(one.repository, one.tag, before)
-                say(f"{one.repository}:{one.tag} was moved back")
-                ahead.remove(one)
-    for one in ahead:
-        say(f"{one.repository}:{one.tag} could not be moved back; the next publish continues with the others")
+            if before := registry.manifest(moved.repository, moved.before):
+                registry.put_manifest(moved.repository, moved.tag, before)
+                say(f"{moved.repository}:{moved.tag} was moved back")
+                ahead.remove(moved)
+    for moved in ahead:
+        say(
+            f"{moved.repository}:{moved.tag} could not be moved back; "
+            "the next publish continues with the others"
+        )
     return not ahead
 
 

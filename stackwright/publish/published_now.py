@@ -64,7 +64,7 @@ def _attached(registry: Registry, repository: str, digest: str) -> Record | None
     Its signature is `build.py verify`'s business.
     """
     found = list(_statements(registry, repository, digest))
-    return max(found, key=lambda one: (one.started, one.finished or ""), default=None)
+    return max(found, key=lambda known: (known.started, known.finished or ""), default=None)
 
 
 def _statements(registry: Registry, repository: str, digest: str) -> Iterator[Record]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 
 from stackwright.core.checks.observed import dig
 from stackwright.core.errors import GateError, PublishError, StackwrightError
 from stackwright.core.model.matrix import Publish
 from stackwright.core.model.record import Record, Status
 from stackwright.core.model.row import Tier
+from stackwright.core.model.target import Platform, platform_of
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.engines.oci_tools import Tool
@@ -22,7 +24,7 @@ from stackwright.host.files import row_lock
 from stackwright.host.project import Planned, Project, cells
 from stackwright.host.runner import Runner
 from stackwright.probe.digest import checks_digest
-from stackwright.publish import gate, moving, packing, set_index, tags
+from stackwright.publish import gate, indexes, moving, packing, tags
 from stackwright.publish import published_now as before
 from stackwright.publish.packing import Layout
 from stackwright.publish.registry.client import Manifest, Registry
@@ -109,8 +111,8 @@ def publish_rows(
         moving.finish(by.folder, by.registry.access.proxies, by.say)
         foretell(by, rows)
         published = tuple(image for row in rows for image in _pushed_or_aside(by, row, aside))
-        for one in published:
-            _set_fixed(by, one)
+        for image in published:
+            _set_fixed(by, image)
         if published:
             _move(by, published)
     return published
@@ -131,11 +133,11 @@ def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
         _warn_of_definition(by, row)
     names = [(row.stack.id, by.named(row, sif=sif)) for row in rows for sif in _worlds(by)]
     tags.refuse_shared(names)
-    tags.refuse_set(by.scheme, names)
-    refused = [one for row in rows if (one := _refusal(by, row))]
+    tags.refuse_indexes(by.scheme, names)
+    refused = [refusal for row in rows if (refusal := _refusal(by, row))]
     if refused:
         raise _refused(refused)
-    return tuple(one for _, one in names)
+    return tuple(named for _, named in names)
 
 
 def refusals(by: Publisher, row: Planned) -> tuple[str, ...]:
@@ -211,10 +213,10 @@ def _pushed(by: Publisher, row: Planned) -> Iterator[Published]:
         if reasons:  # another run may have worked on it since
             raise _refused([Refusal(row=row.stack.id, reasons=reasons)])
         assert known is not None, "the gate has seen it"
-        one, known = push_image(by, row, known)
+        image, known = push_image(by, row, known)
         if by.before_tags:
-            by.before_tags(one, row, known)
-        yield one
+            by.before_tags(image, row, known)
+        yield image
         if by.sif:
             yield _sif(by, row, known)
 
@@ -222,10 +224,10 @@ def _pushed(by: Publisher, row: Planned) -> Iterator[Published]:
 def push_image(by: Publisher, row: Planned, known: Record) -> tuple[Published, Record]:
     """By digest alone, which its record knows from then on. ``known`` is of an image; the row is locked."""
     assert known.image is not None
-    one = _image(by, row, known)
-    known = replace(known, image=replace(known.image, digest=one.digest))
+    image = _image(by, row, known)
+    known = replace(known, image=replace(known.image, digest=image.digest))
     record.write(known, by.project.records)
-    return one, known
+    return image, known
 
 
 def _image(by: Publisher, row: Planned, known: Record) -> Published:
@@ -284,14 +286,14 @@ def _there(by: Publisher, repository: str, digest: str) -> bool:
 def _published(by: Publisher, row: Planned, names: Named, manifest: Manifest, *, sent: int) -> Published:
     total = sum(manifest.blobs.values())
     before = by.registry.manifest(names.repository, names.moving[0])
-    one = Published(
+    image = Published(
         row=row.stack.id, reference=f"{by.registry.access.host}/{names.repository}@{manifest.digest}",
         digest=manifest.digest, tags=(*names.fixed, *names.moving),
         sent_bytes=sent, present_bytes=total - sent,
         pull_bytes=_lacked(manifest, before) if before else None,
     )  # fmt: skip
-    by.say(f"{one.row}: {one.reference}: {sent} bytes sent, {one.present_bytes} bytes were there")
-    return one
+    by.say(f"{image.row}: {image.reference}: {sent} bytes sent, {image.present_bytes} bytes were there")
+    return image
 
 
 def _lacked(manifest: Manifest, before: Manifest) -> int:
@@ -313,9 +315,10 @@ def _set_fixed(by: Publisher, published: Published) -> None:
 
 
 def _move(by: Publisher, published: Sequence[Published]) -> None:
-    wanted = [(_repository(by, one), tag, one.digest) for one in published for tag in _moving_tags(by, one)]
-    if by.scheme.set:
-        wanted.append((by.base, by.scheme.set, _whole(by, published)))
+    wanted = [
+        (_repository(by, image), tag, image.digest) for image in published for tag in _moving_tags(by, image)
+    ]
+    wanted += [(by.base, tag, digest) for tag, digest in _indexes(by, published)]
     moves = []
     for repository, tag, digest in wanted:
         now = by.registry.digest_of(repository, tag) or ""
@@ -326,18 +329,34 @@ def _move(by: Publisher, published: Sequence[Published]) -> None:
         moving.move(journal, by.folder, by.say)
 
 
-def _whole(by: Publisher, published: Sequence[Published]) -> str:
-    """Return the digest of the index of all rows, which is there and has no tag yet."""
+def _indexes(by: Publisher, published: Sequence[Published]) -> Iterator[tuple[str, str]]:
+    """Put each index that has something new into the registry; yield its tag, and what that is to lead to."""
+    if not (by.scheme.set or by.scheme.platforms):
+        return
+    rows = {cell.id: platform_of(cell.platform) for cell in cells(by.project)}
+    if by.scheme.set:
+        yield by.scheme.set, _index(by, by.scheme.set, rows, published)
+    for group in by.scheme.platforms:
+        platforms = {row: rows[row] for row in group.rows}
+        images = [image for image in published if image.row in platforms and not image.sif]
+        if images:
+            yield group.tag, _index(by, group.tag, platforms, images, platforms)
+
+
+def _index(
+    by: Publisher, tag: str, rows: Collection[str], published: Sequence[Published],
+    platforms: Mapping[str, Platform] = MappingProxyType({}),
+) -> str:  # fmt: skip
+    """Return the digest of the index of ``rows``, which is there and whose tag did not move yet."""
     new = []
-    for one in published:
-        manifest = by.registry.manifest(by.base, one.digest)
+    for image in published:
+        manifest = by.registry.manifest(by.base, image.digest)
         assert manifest is not None, "it was put there a moment ago"
-        new.append(set_index.entry(one.row, _moving_tags(by, one)[0], manifest))
-    rows = {cell.id for cell in cells(by.project)}
-    before = by.registry.manifest(by.base, by.scheme.set)
-    old = set_index.kept(before, rows, {one.row for one in published})
+        new.append(indexes.entry(image.row, _moving_tags(by, image)[0], manifest, platforms.get(image.row)))
+    before = by.registry.manifest(by.base, tag)
+    old = indexes.kept(before, rows, {image.row for image in published})
     there = [entry for entry in old if by.registry.digest_of(by.base, entry["digest"])]
-    made = set_index.index((*there, *new))
+    made = indexes.index((*there, *new))
     by.registry.put_manifest(by.base, made.digest, made)
     return made.digest
 

@@ -57,17 +57,23 @@ def refuse_shared(named_rows: Iterable[tuple[str, Named]]) -> None:
                 )
 
 
-def refuse_set(scheme: Publish, named_rows: Iterable[tuple[str, Named]]) -> None:
-    """Raise MatrixError where one tag for all rows is not possible, or is a row's as well."""
-    if not scheme.set:
+def refuse_indexes(scheme: Publish, named_rows: Iterable[tuple[str, Named]]) -> None:
+    """Raise MatrixError where a tag for several rows is not possible, or leads to something else as well."""
+    owners = [("all rows", scheme.set)] if scheme.set else []
+    owners += [(f"the platforms of {group.rows[0]}", group.tag) for group in scheme.platforms]
+    if not owners:
         return
     if scheme.repository:
-        hint = "leave out 'repository', or 'set'"
-        raise MatrixError("'set' needs one repository for all rows", place="publish", hint=hint)
-    for row, names in named_rows:
-        if scheme.set in (*names.fixed, *names.moving):
-            cause = f"{scheme.set!r} is a tag of {row}, and of all rows"
-            raise MatrixError(cause, place="publish", hint="call the set otherwise")
+        key = "set" if scheme.set else "platforms"
+        hint = f"leave out 'repository', or {key!r}"
+        raise MatrixError(f"{key!r} needs one repository for all rows", place="publish", hint=hint)
+    rows = ((row, tag) for row, names in named_rows for tag in (*names.fixed, *names.moving))
+    known: dict[str, str] = {}
+    for owner, tag in (*rows, *owners):
+        other = known.setdefault(tag, owner)
+        if other != owner:
+            cause = f"{tag!r} is a tag of {other}, and of {owner}"
+            raise MatrixError(cause, place="publish", hint=f"write another tag for {owner}")
 
 
 def _tag(template: str, values: dict[str, str], suffix: str) -> str:

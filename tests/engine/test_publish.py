@@ -38,9 +38,9 @@ def test_it_goes_by_digest_then_gets_its_tags_and_is_what_was_probed(
     row = rows.row("one")
     tags_before: list[list[str]] = []
 
-    def before_tags(one: Published, _row: Planned, record: Record) -> None:
-        assert record.image and record.image.digest == one.digest
-        server.get(f"{BASE}/manifests/{one.digest}", accept=MANIFEST)
+    def before_tags(published: Published, _row: Planned, record: Record) -> None:
+        assert record.image and record.image.digest == published.digest
+        server.get(f"{BASE}/manifests/{published.digest}", accept=MANIFEST)
         tags_before.append(server.tags(BASE))
 
     by = publisher(rows, access(server), said, before_tags=before_tags)

@@ -89,8 +89,8 @@ def test_the_command_publishes_and_says_what_was_sent(
     assert server.tags(BASE) == []
     done = command(server, *words, "--format", "json")
     assert done.returncode == 0, done.stderr
-    (one,) = json.loads(done.stdout)["published"]
-    assert one["sent_bytes"] > 10**6 and server.tags(BASE) == sorted([*one["tags"], "all"])
+    (image,) = json.loads(done.stdout)["published"]
+    assert image["sent_bytes"] > 10**6 and server.tags(BASE) == sorted([*image["tags"], "all"])
     again = command(server, *words)
     assert again.returncode == 0 and "0 kB" in again.stdout
 

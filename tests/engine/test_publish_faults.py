@@ -24,7 +24,7 @@ from stackwright.core.errors import PublishError
 from stackwright.core.model.matrix import Publish
 from stackwright.host.project import Planned
 from stackwright.host.site import settings
-from stackwright.publish import publish_rows, set_index
+from stackwright.publish import indexes, publish_rows
 from stackwright.publish.moving import JOURNAL, PROGRAM, finish
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
@@ -253,8 +253,8 @@ def test_killed_between_two_moving_tags(
 
 def names_of(server: RegistryServer) -> dict[str, str]:
     """Name to digest of every entry that the tag for all rows leads to."""
-    index = json.loads(server.get(f"{BASE}/manifests/all", accept=set_index.INDEX))
-    return {manifest["annotations"][set_index.NAME]: manifest["digest"] for manifest in index["manifests"]}
+    index = json.loads(server.get(f"{BASE}/manifests/all", accept=indexes.INDEX))
+    return {manifest["annotations"][indexes.NAME]: manifest["digest"] for manifest in index["manifests"]}
 
 
 def test_the_tag_of_all_rows_never_shows_a_mixed_set(
@@ -277,7 +277,7 @@ def test_the_tag_of_all_rows_never_shows_a_mixed_set(
         second = publish_rows(to, [rows.row("one"), rows.row("two")])
     today = yesterday | {published.row: published.digest for published in second}
     assert names_of(server) == today
-    assert len(seen) > 20 and all(one in (yesterday, today) for one in seen)
+    assert len(seen) > 20 and all(names in (yesterday, today) for names in seen)
     rows.matrix_has("one", "two")
     publish_rows(replace(by, project=rows.project), [rows.row("one")])
     assert set(names_of(server)) == {"one", "two"}

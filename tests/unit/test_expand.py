@@ -203,6 +203,20 @@ def test_select_of_the_file_must_match() -> None:
     assert "'*rocm*' matches no row" in error("include: [{id: a}]\nselect: ['*rocm*']\n").cause
 
 
+@pytest.mark.parametrize(
+    ("rows", "cause", "hint"),
+    [
+        ("[a, bb]", "'platforms': there is no row 'bb'", "did you mean 'b'?"),
+        ("[a, b]", "'platforms': a and b are both for linux/amd64", "name one row for each platform"),
+    ],
+)
+def test_a_tag_for_platforms_names_one_row_for_each(rows: str, cause: str, hint: str) -> None:
+    arm = "include: [{id: a}, {id: b}, {id: arm, platform: linux/arm64}]\npublish:\n  platforms: "
+    assert cells(f"{arm}[{{tag: x, rows: [a, arm]}}]\n")
+    wrong = error(f"{arm}[{{tag: x, rows: {rows}}}]\n")
+    assert cause in wrong.cause and hint in wrong.hint
+
+
 def test_expand_is_the_same_with_both_parsers() -> None:
     both = [expand(interpret(DEFAULTS + AXES, "m", parser)) for parser in (yaml.SafeLoader, LOADER)]
     assert both[0] == both[1]

@@ -177,6 +177,22 @@ WRONG: dict[str, tuple[str | bytes, str, str, str]] = {
     "duplicate key": (
         added('python: "3.12"'), "10:5", "duplicate key 'python', first on line 9", "lines 9 and 10",
     ),
+    "platforms without rows": (
+        GOOD + "publish:\n  platforms: [{tag: x}]\n", "11:15", "'platforms.rows' is missing",
+        "add rows: [cuda12-torch, cuda12-arm]",
+    ),
+    "platforms with too many rows": (
+        GOOD + "publish:\n  platforms: [{tag: x, rows: [a, b, c]}]\n", "11:30",
+        "'platforms.rows' has more than 2 entries", "one row for each platform: linux/amd64, linux/arm64",
+    ),
+    "unknown key of platforms": (
+        GOOD + "publish:\n  platforms: [{tag: x, row: [a]}]\n", "11:24", "unknown key 'row' in 'platforms'",
+        "did you mean 'rows'?",
+    ),
+    "tag of platforms": (
+        GOOD + "publish:\n  platforms: [{tag: 'a b', rows: [one]}]\n", "11:21",
+        "'a b' is not a value for 'platforms.tag'", 'write it as in "all"',
+    ),
     "duplicate row id": (
         GOOD + '  - id: one\n    python: "3.12"\n', "10:5", "duplicate row id 'one', first on line 8",
         "lines 8 and 10",

@@ -89,19 +89,19 @@ def check_value(name: str, value: Value) -> None:
     elif isinstance(value, Folder):
         raise AssertionError("there is no folder next to this matrix")
     elif isinstance(value, tuple):
-        for one in value:
-            if isinstance(one, Addition):
+        for entry in value:
+            if isinstance(entry, Addition):
                 assert name in ("pip", "compile")
-                assert additions.normal(one.requirement) == one.requirement
-            elif isinstance(one, Variable):
+                assert additions.normal(entry.requirement) == entry.requirement
+            elif isinstance(entry, Variable):
                 assert name in ("env", "build-env")
-                assert schema.VARIABLE.accepts(one.name)
-                assert schema.OF_IMAGE[name].accepts(one.value)
+                assert schema.VARIABLE.accepts(entry.name)
+                assert schema.OF_IMAGE[name].accepts(entry.value)
             else:
-                assert not isinstance(one, Folder), "there is no folder beside this matrix"
+                assert not isinstance(entry, Folder), "there is no folder beside this matrix"
                 notation = schema.OF_IMAGE.get(name) or schema.NOTATIONS[name]
-                assert notation.accepts(one)
-                assert HARMLESS.fullmatch(one) or name in ("ports", "entrypoint")
+                assert notation.accepts(entry)
+                assert HARMLESS.fullmatch(entry) or name in ("ports", "entrypoint")
     elif name in CLOSED:
         assert value in CLOSED[name]
     else:

@@ -43,10 +43,10 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         )  # fmt: skip
 
     def move(by: Publisher, published: tuple[Published, ...]) -> None:
-        seen.extend(one.row for one in published)
+        seen.extend(image.row for image in published)
 
     doubles: dict[str, Any] = {
-        "_pushed": pushed, "_move": move, "_set_fixed": lambda by, one: None,
+        "_pushed": pushed, "_move": move, "_set_fixed": lambda by, image: None,
         "alone": lambda by: nullcontext(), "foretell": lambda by, rows: (),
     }  # fmt: skip
     for name, double in doubles.items():

@@ -17,10 +17,10 @@ from report_samples import definition as of_definition
 from rows import ROOT
 
 from stackwright.core.checks.judge import verify
-from stackwright.core.config import schema
 from stackwright.core.config.load import interpret
+from stackwright.core.config.notation import publishing
 from stackwright.core.errors import GateError, MatrixError
-from stackwright.core.model.matrix import Publish
+from stackwright.core.model.matrix import Mark, PlatformTag, Publish
 from stackwright.core.model.record import Image, Record, SifFile
 from stackwright.core.model.row import Check, Outcome, Tier, Verdict, World
 from stackwright.engines.docker import Docker
@@ -87,14 +87,14 @@ def test_what_was_not_asked_for_one_cause_keeps_the_row_back() -> None:
     """One failure, and all else waits for it: the tiers that wait did not pass either."""
     facts = docker_facts(stack())
     facts["link"]["libraries"][EXTENSION]["unresolved"].append("libmpi.so.40")
-    one = verify(stack(), facts, "docker", {Tier.GPU: "no device"})
-    assert [check.id for check in one.failed] == ["link.unresolved"]
-    assert gate.unproven(record(one), CPU, CHECKS, sif=False) == (
+    judged = verify(stack(), facts, "docker", {Tier.GPU: "no device"})
+    assert [check.id for check in judged.failed] == ["link.unresolved"]
+    assert gate.unproven(record(judged), CPU, CHECKS, sif=False) == (
         "the tier link is failed in docker",
         "the tier built is not run in docker",
         "the tier collective is not run in docker",
     )
-    assert gate.unproven(record(one), (Tier.STATIC,), CHECKS, sif=False) == (
+    assert gate.unproven(record(judged), (Tier.STATIC,), CHECKS, sif=False) == (
         "the tier link failed in docker",
     )
 
@@ -253,7 +253,9 @@ def test_what_no_registry_takes_is_refused(row: str, scheme: Publish, cause: str
         tags.named(scheme, "hpc", row, KEY, DAY)
 
 
-@given(st.from_regex(schema.TEMPLATES["moving"].pattern, fullmatch=True), st.sampled_from(["row", "a.b_c-1"]))
+@given(
+    st.from_regex(publishing.TEMPLATES["moving"].pattern, fullmatch=True), st.sampled_from(["row", "a.b_c-1"])
+)
 def test_whatever_a_template_comes_to_is_a_tag_or_an_error(template: str, row: str) -> None:
     try:
         names = tags.named(Publish(moving=(template,)), "hpc", row, KEY, DAY)
@@ -272,11 +274,39 @@ def test_two_rows_never_share_a_tag() -> None:
 
 def test_a_tag_for_all_rows_needs_one_repository_and_a_name_of_its_own() -> None:
     named = [("a", tags.named(Publish(), "hpc", "a", KEY, DAY))]
-    tags.refuse_set(Publish(set="all"), named)
-    with pytest.raises(MatrixError, match="needs one repository"):
-        tags.refuse_set(Publish(set="all", repository="{row}"), named)
+    tags.refuse_indexes(Publish(set="all"), named)
+    with pytest.raises(MatrixError, match="'set' needs one repository"):
+        tags.refuse_indexes(Publish(set="all", repository="{row}"), named)
     with pytest.raises(MatrixError, match="'a' is a tag of a, and of all rows"):
-        tags.refuse_set(Publish(set="a"), named)
+        tags.refuse_indexes(Publish(set="a"), named)
+
+
+def of_platforms(tag: str, *rows: str) -> PlatformTag:
+    return PlatformTag(tag=tag, rows=rows, mark=Mark(line=1, column=1))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "cause"),
+    [
+        (Publish(platforms=(of_platforms("both", "a", "b"),), repository="{row}"), "'platforms' needs one"),
+        (Publish(platforms=(of_platforms("a", "a", "b"),)), "'a' is a tag of a, and of the platforms of a"),
+        (
+            Publish(platforms=(of_platforms("all", "a", "b"),), set="all"),
+            "'all' is a tag of all rows, and of the platforms of a",
+        ),
+        (
+            Publish(platforms=(of_platforms("both", "a", "b"), of_platforms("both", "c", "d"))),
+            "'both' is a tag of the platforms of a, and of the platforms of c",
+        ),
+    ],
+)
+def test_a_tag_for_several_platforms_needs_one_repository_and_a_name_of_its_own(
+    scheme: Publish, cause: str
+) -> None:
+    named = [("a", tags.named(Publish(), "hpc", "a", KEY, DAY))]
+    tags.refuse_indexes(Publish(platforms=(of_platforms("both", "a", "b"),), set="all"), named)
+    with pytest.raises(MatrixError, match=cause):
+        tags.refuse_indexes(scheme, named)
 
 
 # -- the matrix ------------------------------------------------------------------------------------

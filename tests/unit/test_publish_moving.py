@@ -8,7 +8,7 @@ import pytest
 
 from stackwright.core.errors import PublishError
 from stackwright.host.files import replace_durably
-from stackwright.publish import moving, set_index
+from stackwright.publish import indexes, moving
 from stackwright.publish.moving import JOURNAL, Journal, Move
 from stackwright.publish.registry.client import Access, Manifest
 
@@ -26,7 +26,7 @@ class Small:
         return self.tags.get(tag)
 
     def manifest(self, repository: str, digest: str) -> Manifest | None:
-        return next((one for one in (OLD, NEW) if one.digest == digest), None)
+        return next((manifest for manifest in (OLD, NEW) if manifest.digest == digest), None)
 
     def put_manifest(self, repository: str, tag: str, manifest: Manifest) -> None:
         if (tag, manifest.digest) in self.refuses:
@@ -88,16 +88,15 @@ def test_an_error_of_the_mover_keeps_its_place_and_its_hint(tmp_path: Path) -> N
 
 
 def test_the_set_has_no_sif_of_yesterday_beside_an_image_of_today() -> None:
-    yesterday = set_index.index(
-        set_index.entry(row, name, OLD)
+    yesterday = indexes.index(
+        indexes.entry(row, name, OLD)
         for row, name in (("a", "a"), ("a", "a.sif"), ("b", "b"), ("b", "b.sif"))
     )
-    stay = set_index.kept(yesterday, {"a", "b"}, {"a"})
-    today = set_index.index((*stay, set_index.entry("a", "a", NEW)))
+    stay = indexes.kept(yesterday, {"a", "b"}, {"a"})
+    today = indexes.index((*stay, indexes.entry("a", "a", NEW)))
     listed = {
-        manifest["annotations"][set_index.NAME]: manifest["digest"]
-        for manifest in today.document["manifests"]
+        manifest["annotations"][indexes.NAME]: manifest["digest"] for manifest in today.document["manifests"]
     }
     assert listed == {"a": NEW.digest, "b": OLD.digest, "b.sif": OLD.digest}
-    assert set_index.kept(yesterday, {"a"}, ()) == tuple(yesterday.document["manifests"][:2])
-    assert set_index.kept(None, {"a"}, ()) == ()
+    assert indexes.kept(yesterday, {"a"}, ()) == tuple(yesterday.document["manifests"][:2])
+    assert indexes.kept(None, {"a"}, ()) == ()

@@ -82,8 +82,8 @@ def test_two_worlds_of_one_rank() -> None:
     facts = docker_facts(ROW)
     alone = {"rank": 0, "size": 1, "local_size": 1}
     for number in (0, 1):
-        one = rank(facts, number=number)
-        one.update(alone, sum=one["given"], average=one["given"])
+        process = rank(facts, number=number)
+        process.update(alone, sum=process["given"], average=process["given"])
     assert failed(facts).keys() == {"collective.world"}
     assert "[0, 0]" in failed(facts)["collective.world"]
 
@@ -109,9 +109,9 @@ def test_a_run_without_ranks_passes_nothing_of_its_tier() -> None:
 def test_a_rank_that_failed_still_says_which_world_it_saw() -> None:
     facts = docker_facts(ROW)
     for number in (0, 1):
-        one = rank(facts, number=number)
-        one.update(rank=0, size=1, local_size=1, error="ValueError: no rank 1")
-        del one["sum"], one["training"]
+        process = rank(facts, number=number)
+        process.update(rank=0, size=1, local_size=1, error="ValueError: no rank 1")
+        del process["sum"], process["training"]
     details = failed(facts)
     assert set(details) == {"collective.world"}
     assert "sees 1 ranks" in details["collective.world"]
@@ -123,8 +123,8 @@ def test_a_rank_that_failed_still_says_which_world_it_saw() -> None:
 
 
 def blind(facts: dict[str, Any]) -> None:
-    for one in facts["gpu"].values():
-        one["ranks"][0]["capabilities"] = []
+    for run in facts["gpu"].values():
+        run["ranks"][0]["capabilities"] = []
 
 
 def gpu_rank(facts: dict[str, Any]) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def with_tensorflow() -> tuple[Stack, dict[str, Any]]:
 
 def outcome(row: Stack, facts: dict[str, Any], check: str) -> Outcome:
     checks = verify(row, facts, "docker", {}).checks
-    return next(one.outcome for one in checks if one.id == check)
+    return next(judged.outcome for judged in checks if judged.id == check)
 
 
 @pytest.mark.parametrize("check", ["link.shared", "declared.cudnn"])

@@ -53,7 +53,7 @@ def publish_command(app: App, /, rows: Words, where: Words, form: str, **options
     if by.before_tags is None:
         app.say("not signed: the site names no signing_key; see docs/verify.md")
     if form == "json":
-        print_json({"version": 1, "published": [asdict(one) for one in published]})
+        print_json({"version": 1, "published": [asdict(image) for image in published]})
     else:
         Output().print(_table(published))
 
@@ -93,9 +93,14 @@ def _table(published: Sequence[Published]) -> Table:
     table = Table(box=SIMPLE_HEAD)
     for title in ("row", "sent", "was there", "to pull", "tags", "reference"):
         table.add_column(title, overflow="fold")
-    for one in published:
-        lacked = "all" if one.pull_bytes is None else size(one.pull_bytes)
+    for image in published:
+        lacked = "all" if image.pull_bytes is None else size(image.pull_bytes)
         table.add_row(
-            one.row, size(one.sent_bytes), size(one.present_bytes), lacked, " ".join(one.tags), one.reference
+            image.row,
+            size(image.sent_bytes),
+            size(image.present_bytes),
+            lacked,
+            " ".join(image.tags),
+            image.reference,
         )
     return table

@@ -14,6 +14,7 @@ from stackwright.cli.app import App, example, print_json
 from stackwright.cli.front import PATH, json_option
 from stackwright.core.errors import EngineError
 from stackwright.core.model.row import Tier
+from stackwright.core.model.target import PLATFORMS
 
 if TYPE_CHECKING:
     from stackwright.engines.oci_tools import Name, Tool
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     + "\n\nAnd with names of your own:\n"
     + "\n\b\n  build.py verify registry.example.org/hpc/cuda12-torch@sha256:… --key site.crt"
     + "\n  build.py verify registry.example.org/hpc/cuda12-torch:1 --key site.crt --keep FOLDER"
+    + "\n  build.py verify registry.example.org/hpc/images:cuda13 --platform linux/arm64 --key site.crt"
     + "\n  build.py verify FOLDER --key site.crt --row cuda12-torch"
     + "\n  build.py verify FOLDER --key site.crt --key partner.crt --threshold 2",
 )
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     help="how many of the keys must have signed it  [default: all]",
 )  # fmt: skip
 @click.option("--row", default="", metavar="ROW", help="the row that it is to be; a tag is not believed")
+@click.option(
+    "--platform", type=click.Choice(tuple(PLATFORMS)),
+    help="what it is to run on; of an index, the image for that",
+)  # fmt: skip
 @click.option(
     "--require", multiple=True, type=click.Choice([str(tier) for tier in Tier]),
     help="a tier that it must have passed  [default: all but gpu]",
@@ -65,6 +71,7 @@ def verify_command(app: App, /, reference: str, named: tuple[Path, ...], form: s
     with source.opened(
         reference, site=lambda: app.site, oras=lambda: _tool(app, Name.ORAS), say=app.say,
         keep=options["keep"], plain=options["plain_http"],
+        platform=PLATFORMS.get(options["platform"] or ""),
     ) as (layout, image):  # fmt: skip
         asked = chain.Asked(
             key=different[0], cosign=replace(_tool(app, Name.COSIGN), offline=True), at=datetime.now(UTC),

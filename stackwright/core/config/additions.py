@@ -90,10 +90,10 @@ def together(items: Iterable[Item], extra: Collection[str] = ()) -> tuple[Additi
     of_extra = set(map(normal, extra))
     return tuple(
         Addition(
-            requirement=one, modules=tuple(modules), environment=tuple(sorted(variables.items())),
-            needs=tuple(needs), extra=one in of_extra,
+            requirement=requirement, modules=tuple(modules), environment=tuple(sorted(variables.items())),
+            needs=tuple(needs), extra=requirement in of_extra,
         )
-        for one, (modules, variables, needs) in found.items()
+        for requirement, (modules, variables, needs) in found.items()
     )  # fmt: skip
 
 
@@ -112,14 +112,14 @@ def of_project(text: str, extras: Iterable[str]) -> tuple[str, ...]:
         if extra not in optional:
             raise ValueError(f"it has no extra {extra!r}, but {', '.join(sorted(optional)) or 'none'}")
         found = [*found, *optional[extra]]
-    if not all(isinstance(one, str) for one in found):
+    if not all(isinstance(requirement, str) for requirement in found):
         raise ValueError("its dependencies are not a list of strings")
     return tuple(found)
 
 
 def _table(project: Mapping[str, Any], name: str) -> Iterable[tuple[str, Any]]:
     found = project.get(name, {})
-    if not isinstance(found, dict) or not all(isinstance(one, list) for one in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(value, list) for value in found.values()):
         raise ValueError(f"its {name} are no lists by name")
     return found.items()
 

@@ -11,8 +11,9 @@ from stackwright.core.model.row import Cell, Mpi
 
 FIELDS = (
     "provider", "os", "platform", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
-    *(one.name for one in (*COMMUNICATION, *MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
-    "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
+    *(component.name for component in (*COMMUNICATION, *MODULES, *TOOLS)), "gpu_arch", "flavour",
+    "test_on_gpu", "pip", "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user",
+    "wheels",
 )  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def shown(value: object) -> str:
 
 def written(value: object) -> str:
     if isinstance(value, tuple):
-        words = [shlex.quote(str(one)) if isinstance(one, Variable) else str(one) for one in value]
+        words = [shlex.quote(str(entry)) if isinstance(entry, Variable) else str(entry) for entry in value]
         return (" " if isinstance(next(iter(value), None), Addition | Variable) else ",").join(words)
     if isinstance(value, Mpi):
         return f"{value.flavour}{value.version}"

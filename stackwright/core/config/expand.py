@@ -18,7 +18,7 @@ from stackwright.core.errors import UsageError
 from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.matrix import Mark, Matrix, Value
 from stackwright.core.model.row import Cell, Flavour, Mpi
-from stackwright.core.model.target import PLATFORMS
+from stackwright.core.model.target import PLATFORMS, platform_of
 
 MAX_CELLS = 1_000_000
 
@@ -45,6 +45,7 @@ def expand(matrix: Matrix) -> tuple[Cell, ...]:
         mark = matrix.exclude[0].mark
         raise wrong(matrix.path, mark, "'exclude' drops every row", "remove one of its entries")
     _refuse_idle_patterns(matrix, cells)
+    _refuse_odd_platforms(matrix, cells)
     return tuple(cells.values())
 
 
@@ -66,6 +67,21 @@ def _refuse_idle_patterns(matrix: Matrix, cells: dict[str, Cell]) -> None:
         if pattern.text not in cells and not any(fnmatchcase(id, pattern.text) for id in cells):
             hint = near(pattern.text, cells) or "the ids of the rows are printed by the command plan"
             raise wrong(matrix.path, pattern.mark, f"'select': {pattern.text!r} matches no row", hint)
+
+
+def _refuse_odd_platforms(matrix: Matrix, cells: dict[str, Cell]) -> None:
+    """A tag for several platforms names rows of the matrix, one for each of them: a host pulls its own."""
+    for group in matrix.publish.platforms:
+        rows: dict[str, str] = {}
+        for row in group.rows:
+            if row not in cells:
+                hint = near(row, cells) or "the ids of the rows are printed by the command plan"
+                raise wrong(matrix.path, group.mark, f"'platforms': there is no row {row!r}", hint)
+            platform = platform_of(cells[row].platform).name
+            other = rows.setdefault(platform, row)
+            if other != row:
+                cause = f"'platforms': {other} and {row} are both for {platform}"
+                raise wrong(matrix.path, group.mark, cause, "name one row for each platform")
 
 
 # ------------------------------------------------------------------------------------ combinations
@@ -238,7 +254,7 @@ def _field(name: str) -> Callable[[Cell], tuple[str, ...]]:
 
 
 def _named(added: tuple[Addition, ...]) -> tuple[str, ...]:
-    return (*(additions.name(one) for one in added), *map(str, added)) or ("",)
+    return (*(additions.name(addition) for addition in added), *map(str, added)) or ("",)
 
 
 WHERE: dict[str, Callable[[Cell], tuple[str, ...]]] = {

@@ -18,10 +18,22 @@ from pydantic import TypeAdapter, ValidationError
 
 from stackwright.core.config import additions, own, schema, unsupported
 from stackwright.core.config.messages import HOW, HOW_MANY, explain
+from stackwright.core.config.notation.publishing import PublishFields
 from stackwright.core.config.yaml_tree import LOADER, Mapping, Node, Sequence, at, parse, short, wrong
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.added.image import Folder
-from stackwright.core.model.matrix import Axis, Exclusion, Fields, Mark, Matrix, Pattern, Publish, Row, Value
+from stackwright.core.model.matrix import (
+    Axis,
+    Exclusion,
+    Fields,
+    Mark,
+    Matrix,
+    Pattern,
+    PlatformTag,
+    Publish,
+    Row,
+    Value,
+)
 from stackwright.core.model.row import Mpi
 
 MAX_BYTES = 2**20
@@ -177,7 +189,7 @@ class _Values:
             return self._project(checked["pyproject"], checked.get("extras", ()))
         if isinstance(checked, dict):
             return self._file(checked["requirements"])
-        entries = [one if isinstance(one, dict) else {"name": one} for one in checked]
+        entries = [entry if isinstance(entry, dict) else {"name": entry} for entry in checked]
         return additions.together(
             ((entry["name"], (entry["import"],) if "import" in entry else ()) for entry in entries),
             extra=[entry["name"] for entry in entries if entry.get("index") == "extra"],
@@ -204,10 +216,10 @@ class _Values:
         except ValueError as error:
             hint = "name its requirements in a list, or correct the file"
             raise MatrixError(f"cannot be read as a project: {error}", place=name, hint=hint) from None
-        for one in found:
-            if additions.normal(one) is None:
-                raise _not_a_requirement(name, 1, one)
-        return additions.together((one, ()) for one in found)
+        for requirement in found:
+            if additions.normal(requirement) is None:
+                raise _not_a_requirement(name, 1, requirement)
+        return additions.together((requirement, ()) for requirement in found)
 
     def _file(self, name: str) -> Value:
         found = []
@@ -225,8 +237,8 @@ class _Values:
                 "a folder that is copied in needs a matrix in a folder", place=checked[0]["from"]
             )
         found = tuple(
-            Folder(source=one["from"], place=one["to"], files=self._beside.folder(one["from"]))
-            for one in checked
+            Folder(source=folder["from"], place=folder["to"], files=self._beside.folder(folder["from"]))
+            for folder in checked
             if self._beside
         )
         if path := own.twice(found):
@@ -272,12 +284,17 @@ def _matrix(checked: schema.MatrixFile, root: Node, path: str, values: _Values) 
         include=tuple(Row(id=row["id"], fields=values.fields(row), mark=node.mark) for row, node in rows),
         exclude=tuple(Exclusion(fields=values.fields(fields), mark=node.mark) for fields, node in excluded),
         patterns=tuple(Pattern(text=text, mark=node.mark) for text, node in chosen),
-        publish=_publish(checked.get("publish", {})),
+        publish=_publish(checked.get("publish", {}), root),
     )
 
 
-def _publish(checked: schema.PublishFields) -> Publish:
+def _publish(checked: PublishFields, root: Node) -> Publish:
     given: dict[str, Any] = {**checked}
+    marks = (item.mark for item in _items(at(root, ("publish",))[1], "platforms"))
+    given["platforms"] = tuple(
+        PlatformTag(tag=fields["tag"], rows=fields["rows"], mark=mark)
+        for fields, mark in zip(checked.get("platforms", ()), marks, strict=True)
+    )
     return Publish(**given)
 
 

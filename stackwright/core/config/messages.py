@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from stackwright.core.components.table import MODULES
 from stackwright.core.config import additions, own, schema, unsupported
+from stackwright.core.config.notation import publishing
+from stackwright.core.config.notation.text import MAX_PATTERNS
 from stackwright.core.config.yaml_tree import Mapping, Node, Scalar, at, short, wrong
 from stackwright.core.errors import MatrixError
 from stackwright.core.model.matrix import Mark
@@ -20,10 +22,11 @@ TOP = tuple(get_type_hints(schema.MatrixFile))
 FIELDS = tuple(get_type_hints(schema.RowFields))
 CLOSED = {
     "mpi": tuple(get_type_hints(schema.MpiFields)),
-    "publish": tuple(get_type_hints(schema.PublishFields)),
+    "publish": tuple(get_type_hints(publishing.PublishFields)),
     "pip": ("name", *schema.OF_PIP.keys() - {"pip"}, "index"),
     "compile": ("name", "import", "env", "needs"),
     "files": ("from", "to"),
+    "platforms": tuple(get_type_hints(publishing.PlatformTagFields)),
 }
 """Mappings with keys of their own."""
 
@@ -33,14 +36,15 @@ CHOICES = {
     "os": get_args(get_type_hints(schema.RowFields)["os"]),
     "flavour": get_args(get_type_hints(schema.RowFields)["flavour"]),
     "mpi.flavour": get_args(get_type_hints(schema.MpiFields)["flavour"]),
-    "require": get_args(schema.RequiredTier),
+    "require": get_args(publishing.RequiredTier),
     "pip.index": ("extra",),
 }
 """The closed sets. Keys inside ``mpi``, ``pip`` and ``compile`` are written with a dot here and below."""
 
 NOTATIONS = {
     **{("mpi.version" if name == "version" else name): found for name, found in schema.NOTATIONS.items()},
-    **schema.TEMPLATES,
+    **publishing.TEMPLATES,
+    **publishing.OF_PLATFORMS,
     "pip": schema.OF_PIP["pip"],
     **{f"pip.{name}": found for name, found in schema.OF_PIP.items()},
     "pip.name": schema.OF_PIP["pip"],
@@ -80,6 +84,8 @@ HOW = {
     "require": "[static, link, built, collective]",
     "tags": '["{row}-{date}"]',
     "moving": '["{row}"]',
+    "platforms": f"[{{tag: cuda12, rows: [{schema.EXAMPLE}, cuda12-arm]}}]",
+    "platforms.rows": f"[{schema.EXAMPLE}, cuda12-arm]",
 }
 """How the value of each key is written."""
 
@@ -93,13 +99,16 @@ EXPECTED = {
 """What was asked for, by pydantic's type of problem."""
 
 MOST = {
-    "select": schema.MAX_PATTERNS,
+    **dict.fromkeys(("select", "platforms"), MAX_PATTERNS),
+    "platforms.rows": len(PLATFORMS),
     "pip": additions.MOST,
     **dict.fromkeys(("compile", "compile.needs"), additions.MOST_COMPILED),
     **dict.fromkeys((*schema.OF_ROWS_IMAGE, "pip.extras"), own.MOST),
 }
 HOW_MANY = {
     "select": "one glob takes many rows: '*cuda12*'",
+    "platforms": "give the others tags of their own",
+    "platforms.rows": f"name one row for each platform: {', '.join(PLATFORMS)}",
     **dict.fromkeys(("compile", "compile.needs"), "let pip take the wheels that an index has"),
     **dict.fromkeys(("pip", "apt", "pip.extras"), "name what brings the others along"),
     "build-env": "write what is of one source into its env of compile",
@@ -120,7 +129,8 @@ def explain(error: ValidationError, root: Node, path: str) -> MatrixError:
         for loc in (tuple(step for step in problem["loc"] if step not in schema.KINDS),)
     ]
     mark, kind, loc = min(
-        placed, key=lambda one: (one[1] in {"missing", "too_short"}, one[0].line, one[0].column)
+        placed,
+        key=lambda problem: (problem[1] in {"missing", "too_short"}, problem[0].line, problem[0].column),
     )
     _, node = at(root, loc)
     cause, hint = _words(kind, loc, node)
@@ -144,7 +154,7 @@ def place(kind: str, loc: Loc, root: Node) -> Mark:
     return at(root, loc)[0]
 
 
-NESTED = (["mpi"], ["pip"], ["compile"], ["files"])
+NESTED = (["mpi"], ["pip"], ["compile"], ["files"], ["platforms"])
 """Whose keys are written with a dot."""
 
 
@@ -179,7 +189,7 @@ def _of_list(kind: str, key: str, loc: Loc, node: Node) -> tuple[str, str]:
 def _of_variable(kind: str, keys: list[str], node: Node) -> tuple[str, str]:
     """Return what is wrong with a variable. Its value may be a secret, and is not shown."""
     if kind == "credential" and isinstance(node, Mapping):
-        texts = {name: one.text for name, (_, one) in node.entries.items() if isinstance(one, Scalar)}
+        texts = {name: value.text for name, (_, value) in node.entries.items() if isinstance(value, Scalar)}
         cause = f"{keys[-1]!r}: the value of {own.telling(texts.items())} has the shape of a credential"
         return cause, "everyone who has the image could read it: give it to the job, and not to the image"
     name = keys[-1]

@@ -51,17 +51,17 @@ SPLIT_IT = "mount what is data, and copy in what is code"
 
 def ports(written: Iterable[str]) -> tuple[str, ...]:
     """Return each port with its protocol, once; that of a tool is its name and a number."""
-    return tuple(dict.fromkeys(one if "/" in one or "=" in one else f"{one}/tcp" for one in written))
+    return tuple(dict.fromkeys(port if "/" in port or "=" in port else f"{port}/tcp" for port in written))
 
 
 def unnamed(listed: Iterable[str]) -> tuple[str, ...]:
     """Return the ports that are of no tool."""
-    return tuple(one for one in listed if "=" not in one)
+    return tuple(port for port in listed if "=" not in port)
 
 
 def named_ports(listed: Iterable[str]) -> dict[str, int]:
     """Return the ports of tools by their names."""
-    pairs = (one.split("=") for one in listed if "=" in one)
+    pairs = (entry.split("=") for entry in listed if "=" in entry)
     return {name: int(port) for name, port in pairs}
 
 

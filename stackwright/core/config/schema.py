@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 
 from annotated_types import MaxLen, MinLen
-from pydantic import AfterValidator, ConfigDict, Discriminator, FailFast, Field, Tag, TypeAdapter
+from pydantic import AfterValidator, Discriminator, FailFast, Field, Tag, TypeAdapter
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from stackwright.core.components.component import Component
 from stackwright.core.components.table import COMMUNICATION, COMPILED, MODULES, TOOLS
 from stackwright.core.config import additions, own
-from stackwright.core.config.notation.text import Notation
+from stackwright.core.config.notation.publishing import PublishFields
+from stackwright.core.config.notation.text import ID, MAX_PATTERNS, STRICT, Notation
 from stackwright.core.model.target import AMD64, PLATFORMS
 
 NUMBER = "(0|[1-9][0-9]{0,8})"
@@ -26,38 +27,30 @@ PEP440 = (
     rf"{NUMBER}(\.{NUMBER}){{0,4}}((a|b|rc){NUMBER})?(\.post{NUMBER})?(\.dev{NUMBER})?"
     r"(\+[a-z0-9]{1,16}(\.[a-z0-9]{1,16}){0,3})?"
 )
-PLACE = r"\{row\}|\{date\}|\{key(:\.[1-9][0-9]?)?\}"
-"""What a template of a tag has in braces, in the notation of Python's str.format."""
-MAX_PATTERNS = 100
-EXAMPLE = "cuda12-torch"
-"""A row of matrix.yaml."""
+EXAMPLE = ID.example
 
 
 NOTATIONS = {
-    "id": Notation(r"[a-z0-9][a-z0-9._-]{0,62}", EXAMPLE),
+    "id": ID,
     "python": Notation(rf"{NUMBER}\.{NUMBER}", "3.13"),
     "cuda": Notation(rf"{NUMBER}\.{NUMBER}(\.{NUMBER})?", "12.4"),
     "cudnn": Notation(DOTTED, "9.1.0.70"),
     "nccl": Notation(DOTTED, "2.21.5"),
     "gcc": Notation(DOTTED, "13"),
     **{
-        one.name: Notation(PEP440 if one.field.pep440 else DOTTED, one.field.example, pep440=one.field.pep440)
-        for one in (*COMMUNICATION, *MODULES, *TOOLS)
-        if one.field.versioned
+        component.name: Notation(
+            PEP440 if component.field.pep440 else DOTTED,
+            component.field.example,
+            pep440=component.field.pep440,
+        )
+        for component in (*COMMUNICATION, *MODULES, *TOOLS)
+        if component.field.versioned
     },
     "version": Notation(DOTTED, "5.0"),
     "gpu_arch": Notation(rf"{NUMBER}\.[0-9]", "8.0"),
     "select": Notation(r"[a-z0-9*?\[\]!._-]{1,63}", "*cuda12*"),
 }
 """By the key that holds the string; ``version`` is that of ``mpi``."""
-
-TEMPLATES = {
-    "tags": Notation(rf"({PLACE}|[A-Za-z0-9_.-]){{1,100}}", "{row}-{date}"),
-    "moving": Notation(rf"({PLACE}|[A-Za-z0-9_.-]){{1,100}}", "{row}"),
-    "repository": Notation(rf"({PLACE}|[a-z0-9_./-]){{1,100}}", "{row}"),
-    "set": Notation(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "all"),
-}
-"""Keys of ``publish``. What comes of a template is matched again, whole, against the grammar of OCI."""
 
 OF_PIP = {
     "pip": Notation(additions.REQUIREMENT, "transformers>=4.45", pep508=True),
@@ -120,6 +113,7 @@ Cuda = Annotated[str, NOTATIONS["cuda"], Field(description=f"Release of nvcc, wh
 Cudnn = Annotated[str, NOTATIONS["cudnn"], Field(description="cuDNN that the frameworks load.")]
 Nccl = Annotated[str, NOTATIONS["nccl"], Field(description=f"NCCL that the frameworks and {COMPILED} load.")]
 Gcc = Annotated[str, NOTATIONS["gcc"], Field(description="Host compiler, for nvcc and in the image.")]
+TestOnGpu = Annotated[bool, Field(description="Whether the row is also tested on a GPU while it is built.")]
 GpuArch = Annotated[
     tuple[Annotated[str, NOTATIONS["gpu_arch"]], ...],
     MinLen(1),
@@ -130,10 +124,6 @@ Flavour = Annotated[
     Literal["runtime", "devel"],
     Field(description="runtime ships no nvcc; devel keeps the CUDA toolkit."),
 ]
-RequiredTier = Literal["static", "link", "built", "collective", "gpu"]
-TestOnGpu = Annotated[bool, Field(description="Whether the row is also tested on a GPU while it is built.")]
-
-STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 class MpiFields(TypedDict):
@@ -271,7 +261,7 @@ OF_ROWS_IMAGE: dict[str, Any] = {
     | None,
 }
 """What a row adds to its image besides Python packages."""
-PARTS = tuple(one.name for one in (*COMMUNICATION, *MODULES) if not one.field.versioned)
+PARTS = tuple(component.name for component in (*COMMUNICATION, *MODULES) if not component.field.versioned)
 """Components without a version: a row says true."""
 
 
@@ -293,7 +283,7 @@ OF_ROW: dict[str, Any] = {
     "cudnn": Cudnn | None,
     "nccl": Nccl | None,
     "gcc": Gcc | None,
-    **{one.name: _component(one) | None for one in (*MODULES, *TOOLS)},
+    **{component.name: _component(component) | None for component in (*MODULES, *TOOLS)},
     "gpu_arch": GpuArch,
     "flavour": Flavour,
     "test_on_gpu": TestOnGpu,
@@ -322,37 +312,6 @@ else:
         {name: Axis[kind] for name, kind in OF_ROW.items()},
         "Lists of values; every combination of them is a row.",
     )
-
-
-class PublishFields(TypedDict, total=False):
-    """How rows go to the registry."""
-
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    require: Annotated[
-        tuple[RequiredTier, ...],
-        MinLen(1),
-        FailFast(),
-        Field(description="Tiers that must have passed, in each world that is published."),
-    ]
-    repository: Annotated[
-        str,
-        TEMPLATES["repository"],
-        Field(description="Below the site's; else all rows share that one."),
-    ]
-    tags: Annotated[
-        tuple[Annotated[str, TEMPLATES["tags"]], ...],
-        FailFast(),
-        Field(description="Tags that stay with this image: {row}, {date}, {key}, {key:.12}."),
-    ]
-    moving: Annotated[
-        tuple[Annotated[str, TEMPLATES["moving"]], ...],
-        MinLen(1),
-        FailFast(),
-        Field(description="Tags that move from yesterday's image to this one, last and together."),
-    ]
-    set: Annotated[
-        str, TEMPLATES["set"], Field(description="One tag for all rows together: an index of their images.")
-    ]
 
 
 class MatrixFile(TypedDict, total=False):

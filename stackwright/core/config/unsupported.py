@@ -124,7 +124,7 @@ ENTRIES = (
 def value(field: str, text: str) -> Entry | None:
     """Return the entry about a value of a field, if there is one."""
     about = (entry for entry in ENTRIES if entry.field and field in entry.field.split("|"))
-    return next((one for one in about if _is(one, text)), None)
+    return next((entry for entry in about if _is(entry, text)), None)
 
 
 def name(name: str) -> Entry | None:

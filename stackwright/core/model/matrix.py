@@ -65,11 +65,20 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformTag:
+    """One tag that leads each host to the row of its platform."""
+
+    tag: str
+    rows: tuple[str, ...]
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
     """``require``: tiers that must have passed. The others are templates: {row}, {date}, {key}, {key:.N}.
 
     ``repository`` is below the one of the site; empty where all rows share that one. ``set`` is one tag for
-    all rows together, or empty.
+    all rows together, or empty. ``platforms`` are tags of rows for several platforms.
     """
 
     require: tuple[str, ...] = ("static", "link", "built", "collective")
@@ -77,6 +86,7 @@ class Publish:
     tags: tuple[str, ...] = ("{row}-{date}", "{row}-{key:.12}")
     moving: tuple[str, ...] = ("{row}",)
     set: str = ""
+    platforms: tuple[PlatformTag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

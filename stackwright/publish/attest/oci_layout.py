@@ -52,7 +52,7 @@ class Layout:
         """Those of index.json itself."""
         index = json_object(_read(self.folder / "index.json", str(self.folder)), f"{self.folder}/index.json")
         listed = index.get("manifests")
-        return tuple(one for one in listed if isinstance(one, dict)) if isinstance(listed, list) else ()
+        return tuple(entry for entry in listed if isinstance(entry, dict)) if isinstance(listed, list) else ()
 
     def descriptors(self) -> tuple[Mapping[str, Any], ...]:
         """Those of index.json, and of the indexes of referrers that it names (the tag schema's)."""
@@ -60,13 +60,13 @@ class Layout:
 
     def _flat(self, index: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
         listed = index.get("manifests")
-        for one in listed if isinstance(listed, list) else ():
-            if not isinstance(one, dict):
+        for entry in listed if isinstance(listed, list) else ():
+            if not isinstance(entry, dict):
                 continue
-            yield one
-            if one.get("mediaType") in INDEXES and depth < 2:
-                content = self.blob(str(one.get("digest")), "index")
-                yield from self._flat(json_object(content, str(one.get("digest"))), depth + 1)
+            yield entry
+            if entry.get("mediaType") in INDEXES and depth < 2:
+                content = self.blob(str(entry.get("digest")), "index")
+                yield from self._flat(json_object(content, str(entry.get("digest"))), depth + 1)
 
     def blob(self, digest: str, what: str, size: object = None) -> bytes:
         """Raise AttestError where it is absent, too large, or not what its digest says."""
@@ -100,10 +100,10 @@ class Layout:
 
     def referrers(self, digest: str) -> Iterator[Manifest]:
         """Yield the manifests whose own ``subject`` is the image: where they are listed says nothing."""
-        for one in {str(descriptor.get("digest")): descriptor for descriptor in self.descriptors()}:
-            if one == digest or not _DIGEST.fullmatch(one):
+        for referrer in {str(descriptor.get("digest")): descriptor for descriptor in self.descriptors()}:
+            if referrer == digest or not _DIGEST.fullmatch(referrer):
                 continue
-            found = self.manifest(one, f"referrer {one[:19]}…")
+            found = self.manifest(referrer, f"referrer {referrer[:19]}…")
             subject = found.document.get("subject")
             if isinstance(subject, dict) and subject.get("digest") == digest:
                 yield found

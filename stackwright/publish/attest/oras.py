@@ -73,7 +73,7 @@ class Access:
         words = ("--format", "json", "--artifact-type", artifact_type, *self._options(), reference)
         done = self._must(reference, "discover", *words, folders=(), doing="read")
         listed = json.loads(done.stdout).get("manifests") or []
-        return tuple((str(one.get("digest")), one.get("annotations") or {}) for one in listed)
+        return tuple((str(manifest.get("digest")), manifest.get("annotations") or {}) for manifest in listed)
 
     def attach(self, reference: str, artifact_type: str, file: Path, annotations: Mapping[str, str]) -> None:
         """Attach a referrer of OCI 1.1; where the registry has no such API, under the fallback tag."""

@@ -64,7 +64,7 @@ class Attested:
 
     def of(self, kind: Kind) -> list[Statement]:
         """AttestError, with the reason, where none of a kind holds."""
-        found = [one for one in self.statements if one.kind is kind]
+        found = [signed for signed in self.statements if signed.kind is kind]
         if not found:
             for named, error in self.refused:
                 if named in (str(kind), ""):
@@ -184,12 +184,12 @@ def _newest(found: Sequence[Statement]) -> Record:
     One that a machine with a GPU continues has the same start.
     """
     try:
-        read = [_RECORD.validate_json(json.dumps(one.predicate), strict=True) for one in found]
+        read = [_RECORD.validate_json(json.dumps(signed.predicate), strict=True) for signed in found]
     except ValidationError as error:
         complaint = error.errors(include_url=False)[0]
         place = ".".join(map(str, complaint["loc"]))
         raise AttestError(f"not a record: {place}: {complaint['msg']}", place="the record") from error
-    return max(read, key=lambda one: (one.started, one.finished or ""))
+    return max(read, key=lambda record: (record.started, record.finished or ""))
 
 
 # -- compared --------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def _result_differs(document: Mapping[str, Any], seen: SignedImage) -> str:
 
 def _of_another_record(named: Any, seen: SignedImage) -> str:
     """Statements of one run name its record by its digest."""
-    digests = [dig(one, "digest", "sha256") for one in named] if isinstance(named, list) else []
+    digests = [dig(entry, "digest", "sha256") for entry in named] if isinstance(named, list) else []
     return "" if provenance.digest(seen.record) in digests else "it belongs to another record"
 
 
@@ -315,7 +315,7 @@ AGREEMENT: Mapping[Kind, Callable[[Mapping[str, Any], SignedImage], str]] = {
 
 def _agreeing(kind: Kind, found: Sequence[Statement], seen: SignedImage) -> Statement:
     """Return one that agrees with the record: those of earlier records may be attached as well."""
-    reasons = [AGREEMENT[kind](one.predicate, seen) for one in found]
+    reasons = [AGREEMENT[kind](signed.predicate, seen) for signed in found]
     if "" not in reasons:
         _refuse(kind, reasons[0])
     return found[reasons.index("")]

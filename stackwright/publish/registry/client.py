@@ -167,7 +167,7 @@ class Registry:
         index = found if found else self.manifest(repository, digest.replace(":", "-"))
         place = f"{self.access.host}/{repository}"
         listed = _object(index.content, place).get("manifests") or [] if index else []
-        return tuple(one["digest"] for one in listed if one.get("artifactType") == kind)
+        return tuple(manifest["digest"] for manifest in listed if manifest.get("artifactType") == kind)
 
     def _found(self, repository: str, ask: Callable[[DXF], T]) -> T | None:
         def asked(client: DXF) -> T | None:

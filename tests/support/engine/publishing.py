@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import tiny_images
 from own_engine import TINY
@@ -17,6 +18,7 @@ from stackwright.core.model import labels
 from stackwright.core.model.matrix import Publish
 from stackwright.core.model.record import Image, Record, Status, flatten
 from stackwright.core.model.row import Check, Outcome, Recipe, Stack, Tier, Verdict, World
+from stackwright.core.model.target import platform_of
 from stackwright.core.render import dockerfile
 from stackwright.engines import docker as engine
 from stackwright.engines import oci_tools
@@ -56,6 +58,7 @@ class Rows:
         self.docker, self.runner = docker, runner
         self.stack = plan(self.project, cells(self.project, ["cuda12-torch"])).rows[0].stack
         self.made: list[str] = []
+        self.platforms: Mapping[str, str] = {}
 
     def row(
         self, name: str, *, kilobytes: int = 64, judged: Verdict | None = None, layer: bytes = b"",
@@ -75,8 +78,9 @@ class Rows:
         record.begin(fresh, self.project.records)
         return Planned(stack=stack, recipe=recipe)
 
-    def matrix_has(self, *names: str) -> None:
-        """Write a matrix with these rows, which is the project's from now on."""
+    def matrix_has(self, *names: str, platforms: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Write a matrix with these rows, which is the project's from now on. ``platforms``: of some rows."""
+        self.platforms = platforms
         shared: dict[str, object] = {
             "os": "debian-13",
             "python": "3.13",
@@ -86,16 +90,23 @@ class Rows:
         shared |= {"gpu_arch": ["8.0"], "provider": "debian", "mpi": {"flavour": "openmpi", "version": "5.0"}}
         path = self.project.out / "matrix.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"include": [{"id": name, **shared} for name in names]}))
+        rows = [
+            {"id": name, **shared, **({"platform": platforms[name]} if name in platforms else {})}
+            for name in names
+        ]
+        path.write_text(json.dumps({"include": rows}))
         self.project = replace(self.project, matrix=path)
 
     def stack_of(self, name: str) -> Stack:
-        return replace(self.stack, id=name)
+        return replace(self.stack, id=name, platform=platform_of(self.platforms.get(name)))
 
     def _image(self, stack: Stack, recipe: Recipe, layer: bytes) -> Image:
         reference = dockerfile.reference(recipe)
         label = json.dumps(dockerfile.declared(stack))
-        tiny_images.load(self.docker, reference, file=layer, labels={labels.STACK: label})
+        architecture = stack.platform.architecture
+        tiny_images.load(
+            self.docker, reference, file=layer, labels={labels.STACK: label}, architecture=architecture
+        )
         self.made.append(reference)
         found = engine.inspect(self.docker, reference)
         assert found

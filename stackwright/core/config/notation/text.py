@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from stackwright.core.config import additions
@@ -46,3 +46,12 @@ class Notation:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {**handler(schema), "pattern": f"^({self.pattern})$", "examples": [self.example]}
+
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+"""Of every mapping: no other keys, and nothing is converted."""
+
+ID = Notation(r"[a-z0-9][a-z0-9._-]{0,62}", "cuda12-torch")
+"""Of a row; the example is one of matrix.yaml."""
+
+MAX_PATTERNS = 100

@@ -110,7 +110,7 @@ def verify(layout: Layout, image: str, asked: Asked, *, depth: int = 0) -> Chain
 
 
 def _newest(found: Sequence[Statement]) -> Statement:
-    return max(found, key=lambda one: str(one.predicate.get("started")))
+    return max(found, key=lambda statement: str(statement.predicate.get("started")))
 
 
 def _refuse(cause: str) -> None:
@@ -151,10 +151,10 @@ def _parent(layout: Layout, link: _Link) -> _Link:
 
 def _other_parent(link: _Link, parent: _Link) -> str:
     """The parent's layers are the first ones, by the digests of what is sent and of what is unpacked."""
-    mine, others = (list(dig(one.manifest.document, "layers") or []) for one in (link, parent))
-    if [dig(one, "digest") for one in mine[:-1]] != [dig(one, "digest") for one in others]:
+    mine, others = (list(dig(image.manifest.document, "layers") or []) for image in (link, parent))
+    if [dig(layer, "digest") for layer in mine[:-1]] != [dig(layer, "digest") for layer in others]:
         return "it is not one layer on the parent that its statement names"
-    unpacked, below = (list(dig(one.config, "rootfs", "diff_ids") or []) for one in (link, parent))
+    unpacked, below = (list(dig(image.config, "rootfs", "diff_ids") or []) for image in (link, parent))
     if unpacked[:-1] != below or unpacked[-1:] != [dig(link.said, "layer", "digest")]:
         return "its configuration names other layers than its statement"
     if dig(link.manifest.document, "config", "digest") != link.said.get("image"):

@@ -130,7 +130,9 @@ def _nvidia(record: Record, facts: Facts) -> Iterator[Component]:
     for field, (library, name) in NVIDIA_LIBRARIES.items():
         if field not in found:
             continue
-        paths = sorted({str(dig(one, "libraries", library, "path")) for one in (built or {}).values()})
+        paths = sorted(
+            {str(dig(extension, "libraries", library, "path")) for extension in (built or {}).values()}
+        )
         yield Component(
             group=CUDA.vendor, name=name, version=found[field], type=ComponentType.LIBRARY,
             supplier=OrganizationalEntity(name=CUDA.vendor), bom_ref=f"nvidia/{name}",
@@ -159,7 +161,7 @@ def disagreement(document: Mapping[str, Any], record: Record) -> str:
 
 
 def _listed(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _versions(document: Mapping[str, Any], reference: str) -> set[str]:

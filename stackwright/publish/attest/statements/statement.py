@@ -118,9 +118,9 @@ def open_envelope(content: bytes, place: str) -> Envelope:
         {name: signature[name] for name in ("keyid", "sig") if isinstance(signature.get(name), str)}
         for signature in signatures if isinstance(signature, dict)
     )  # fmt: skip
-    kept = [{name: text for name, text in one.items() if text.isprintable()} for one in texts]
+    kept = [{name: text for name, text in signature.items() if text.isprintable()} for signature in texts]
     read = {"payloadType": PAYLOAD, "payload": base64.b64encode(payload).decode(), "signatures": kept}
-    keyids = tuple(one["keyid"] for one in kept if "keyid" in one)
+    keyids = tuple(signature["keyid"] for signature in kept if "keyid" in signature)
     return Envelope(content=json.dumps(read).encode(), payload=payload, keyids=keyids)
 
 

@@ -39,16 +39,16 @@ def vex(record: Record, *, image: str, patches: Mapping[str, bytes]) -> dict[str
         "timestamp": record.finished or record.started,
         "version": 1,
         "tooling": f"stackwright {__version__}",
-        "statements": [_statement(one, record, image, patches) for one in KNOWN],
+        "statements": [_statement(vulnerability, record, image, patches) for vulnerability in KNOWN],
     }
 
 
 def statuses(record: Record) -> dict[str, Status]:
     """Return the status of each known vulnerability, as the record shows it."""
     if PATCHED.name not in dict(record.declared):
-        return dict.fromkeys((one.id for one in KNOWN), Status.NOT_AFFECTED)
+        return dict.fromkeys((vulnerability.id for vulnerability in KNOWN), Status.NOT_AFFECTED)
     applied, checks = _applied(record), judged(record).checks
-    return {one.id: one.status(applied, checks) for one in KNOWN}
+    return {vulnerability.id: vulnerability.status(applied, checks) for vulnerability in KNOWN}
 
 
 def _statement(
@@ -111,7 +111,10 @@ def _applied(record: Record) -> list[str]:
 
 def statuses_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Id and status of each statement."""
-    return tuple((str(dig(one, "vulnerability", "name")), str(dig(one, "status"))) for one in _said(document))
+    return tuple(
+        (str(dig(statement, "vulnerability", "name")), str(dig(statement, "status")))
+        for statement in _said(document)
+    )
 
 
 def disagreement(document: Mapping[str, Any], record: Record, image: str) -> str:
@@ -122,8 +125,12 @@ def disagreement(document: Mapping[str, Any], record: Record, image: str) -> str
     if not _said(document):
         return "it says nothing of any vulnerability"
     derived = statuses(record)
-    for one in _said(document):
-        name, status, products = dig(one, "vulnerability", "name"), dig(one, "status"), dig(one, "products")
+    for statement in _said(document):
+        name, status, products = (
+            dig(statement, "vulnerability", "name"),
+            dig(statement, "status"),
+            dig(statement, "products"),
+        )
         digests = [dig(product, "hashes", "sha-256") for product in _list(products)]
         if digests != [image.removeprefix("sha256:")]:
             return f"its statement on {name} is about another image"
