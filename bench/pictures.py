@@ -18,6 +18,8 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from rich.console import Console
 from rich.text import Text
 
