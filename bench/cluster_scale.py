@@ -92,19 +92,22 @@ def costs(records: Iterable[Record]) -> Costs:
 
     def stage(name: str, *, first_only: bool = False) -> float:
         sums = []
-        for one in known:
-            own = [(step, STEP.match(step.name)) for step in one.steps if not step.cached]
+        for record in known:
+            own = [(step, STEP.match(step.name)) for step in record.steps if not step.cached]
             took = [step.seconds for step, found in own if found and found["stage"] == name
                     and (not first_only or found["number"] == "1")]  # fmt: skip
             sums += [sum(took)] if sum(took) > 1 else []
         return median(sums)
 
     def layer(what: str) -> float:
-        return median(sum(layer.bytes for layer in one.layers if layer.what == what) for one in known)
+        return median(sum(layer.bytes for layer in record.layers if layer.what == what) for record in known)
 
-    after = [sum(t.seconds for t in one.timings if t.phase not in (Phase.BASE, Phase.BUILD)) for one in known]
+    after = [
+        sum(t.seconds for t in record.timings if t.phase not in (Phase.BASE, Phase.BUILD)) for record in known
+    ]
     exports = [
-        sum(step.seconds for step in one.steps if step.name.strip() == "exporting to image") for one in known
+        sum(step.seconds for step in record.steps if step.name.strip() == "exporting to image")
+        for record in known
     ]
     return Costs(
         base=stage("base"), toolchain=stage("toolchain"), frameworks=stage("frameworks"),

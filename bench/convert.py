@@ -278,9 +278,9 @@ def sampled(used: Callable[[], int]) -> Iterator[list[int]]:
         thread.join()
 
 
-def compared(bench: Bench, one: Mapping[str, contents.Entry], sif: Path) -> Mapping[str, Any]:
+def compared(bench: Bench, image: Mapping[str, contents.Entry], sif: Path) -> Mapping[str, Any]:
     """The differences but those of times, which are those of the conversion in what Apptainer adds."""
-    found = list(contents.differences(one, contents.of_sif(bench.docker, sif)))
+    found = list(contents.differences(image, contents.of_sif(bench.docker, sif)))
     kinds = [each.what for each in found]
     first = [each._asdict() for each in found if each.what != "time"][:10]
     return {"first": first, "kinds": {kind: kinds.count(kind) for kind in sorted(set(kinds))}}

@@ -108,7 +108,7 @@ def up(runner: Runner, row: Planned, folder: Path, *mounts: Mount) -> Iterator[N
                 Mount(source=keys, target="/keys"),
                 *(Mount(source=ROOT / name, target=f"/{name}") for name in ("probes", "examples")),
             )
-            volumes = (f"{one.source}:{one.target}{':ro' if one.read_only else ''}" for one in shared)
+            volumes = (f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}" for mount in shared)
             options = [word for volume in volumes for word in ("--volume", volume)]
             _must(runner, docker.command(
                 "run", "--detach", "--label", f"{engine.MADE_BY_US}={os.getpid()}", "--name", container,

@@ -35,13 +35,13 @@ def main() -> None:
             "defaults: {provider: debian, os: debian-13, horovod: '0.28.1', "
             "mpi: {flavour: openmpi, version: '5.0'}}\n" + f"axes: {json.dumps(AXES)}\n"
         )
-        sets = [word for one in EIGHT for word in ("--set", one)]
+        sets = [word for setting in EIGHT for word in ("--set", setting)]
         for name, words in (
             ("explain oldest", ("--matrix", "matrix.nvidia.yaml", "explain", "oldest")),
             ("explain with eight --set", ("explain", "cuda12-torch", *sets)),
             ("plan of 1,920 refused rows", ("--matrix", str(matrix), "plan")),
         ):
-            roots = (ROOT, *(Path(one) for one in sys.argv[1:]))
+            roots = (ROOT, *(Path(path) for path in sys.argv[1:]))
             seconds = [min(_seconds(root, words) for _ in range(TIMES)) for root in roots]
             ratio = f"{seconds[1] / seconds[0]:6.1f} times" if len(seconds) > 1 else ""
             print(f"{name:28}", *(f"{second:6.2f} s" for second in seconds), ratio, flush=True)

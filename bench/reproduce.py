@@ -195,7 +195,9 @@ def report(first: Sequence[Layer], second: Sequence[Layer], found: Sequence[Diff
         for cause, count in Counter(difference.cause for difference in mine).most_common():
             yield f"  {count:6} {cause}"
             some = [difference for difference in mine if difference.cause == cause][:SHOWN]
-            yield from (f"         {one.path or '-'} ({', '.join(one.what)})" for one in some)
+            yield from (
+                f"         {difference.path or '-'} ({', '.join(difference.what)})" for difference in some
+            )
     yield from (f"{difference.what[0]}: {difference.cause}" for difference in found if difference.layer == 0)
 
 

@@ -38,7 +38,7 @@ def seconds(checkout: Path, words: Sequence[str], bytecode: Path) -> float:
 def measured(checkouts: Sequence[Path], words: Sequence[str], times: int, bytecode: Path) -> list[float]:
     """Return the median for each checkout. The first round, which writes the bytecode, does not count."""
     rounds = [[seconds(checkout, words, bytecode) for checkout in checkouts] for _ in range(times + 1)]
-    return [median(one) for one in zip(*rounds[1:], strict=True)]
+    return [median(took) for took in zip(*rounds[1:], strict=True)]
 
 
 def main() -> None:

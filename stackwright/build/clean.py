@@ -100,12 +100,12 @@ def known(project: Project, rows: Sequence[Planned]) -> Known:
     records = record.load_all(project.records).records
     current = {row.stack.id: row.recipe.key for row in rows}
     wanted = (name for row in rows for _, name in PROVIDERS[row.stack.provider].wanted(row.stack))
-    built = [(one.row, one.key, one.image) for one in records if one.image]
+    built = [(run.row, run.key, run.image) for run in records if run.image]
     found = Known(
         out=project.out, matrix=project.matrix, project=project.id, current=current,
         bases=frozenset(wanted), old_bases=frozenset(_name(image.base) for _, _, image in built),
         ids=frozenset(image.id for _, _, image in built),
-        unfinished=frozenset((one.row, one.key) for one in records if not one.image),
+        unfinished=frozenset((run.row, run.key) for run in records if not run.image),
     )  # fmt: skip
     in_use = (
         _name(image.base) for row, key, image in built

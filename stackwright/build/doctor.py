@@ -212,8 +212,9 @@ def _runs(target: Platform) -> str:
     if emulation.is_native(target):
         return f"{target.name} by its own CPU"
     found = emulation.emulator(target)
-    by = f"{target.name} by {Path(found).resolve().name}"
-    return by if found else f"not {target.name} ({emulation.SCRIPT})"
+    if found and not emulation.is_old(found):
+        return f"{target.name} by {Path(found).resolve().name}"
+    return f"not {target.name}{' with this old emulator' if found else ''} ({emulation.SCRIPT})"
 
 
 def _python(patient: Patient) -> tuple[State, str, str]:

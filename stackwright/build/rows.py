@@ -178,10 +178,10 @@ def print_summary(project: Project, done: Session, rejections: Sequence[Rejectio
 def write_page(project: Project, rejections: Sequence[Rejection], more: Iterable[Record] = ()) -> Path:
     """``more`` are records whose files are elsewhere, or gone."""
     own = (record.load_all(project.records, definition=kind).records for kind in (False, True))
-    files = {record.path_of(one, project.records): one for one in (*more, *chain.from_iterable(own))}
+    files = {record.path_of(known, project.records): known for known in (*more, *chain.from_iterable(own))}
     records = [files[name] for name in sorted(files)]
-    images = [one for one in records if one.definition is None]
-    definitions = record.newest(one for one in records if one.definition)
+    images = [known for known in records if known.definition is None]
+    definitions = record.newest(known for known in records if known.definition)
     path = project.out / "report" / "index.html"
     return table.write_page(images, rejections, path, definitions=definitions, around=_around(project))
 
@@ -202,7 +202,7 @@ def document(done: Session) -> dict[str, Any]:
     ]
     return {
         "version": 1,
-        "records": [record.as_json(one) for one in done.records],
+        "records": [record.as_json(known) for known in done.records],
         "definitions": [of_definitions.as_json(definition) for definition in done.definitions],
         "steps": asdict(sharing.sharing(done.records)),
         "errors": errors,

@@ -249,10 +249,10 @@ def work(app: App, rows: Words, where: Words, command: RowsCommand) -> None:
     if bundle and not rows and not where:
         rows = tuple(row.row for row in bundle.manifest.rows)
     planned = app.plan(rows, where, default=not command.phases)
-    app.warn(planned)
     if command.image is not None:
         _probe_derived(app, planned, command.image, command.form)
         return
+    app.warn(planned)
     if bundle:
         for row in planned.rows:
             bundle.row(row.stack.id, row.recipe.key)

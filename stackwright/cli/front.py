@@ -111,7 +111,7 @@ class Front(click.Group):
         rest = super().parse_args(ctx, args)
         behind = list(self._behind_command(ctx, words))
         for name in PLACES:
-            late = (Path(one) for more in behind for one in more.get(name) or ())
+            late = (Path(path) for more in behind for path in more.get(name) or ())
             ctx.params[name] = only_one(f"--{name}", (*(ctx.params[name] or ()), *late))
         ctx.params["verbose"] = ctx.params["verbose"] or any(more.get("verbose") is True for more in behind)
         ctx.meta[HELP_ASKED] = any(more[HELP_ASKED] for more in behind)

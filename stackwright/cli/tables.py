@@ -103,11 +103,11 @@ def _contents(stack: Stack) -> tuple[str, ...]:
 def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
     """Return what the row adds, each with its words for a person."""
     return (
-        ("pip", [f"{one.name} {one.version}" for one in stack.pip]),
-        ("compiled", [f"{one.name} {one.version}" for one in stack.compiled]),
-        ("compiled with", [str(one) for one in stack.build_env]),
-        ("apt", [f"{one.name} {one.version}" for one in stack.apt]),
-        ("env", [str(one) for one in stack.env]),
+        ("pip", [f"{package.name} {package.version}" for package in stack.pip]),
+        ("compiled", [f"{package.name} {package.version}" for package in stack.compiled]),
+        ("compiled with", [str(variable) for variable in stack.build_env]),
+        ("apt", [f"{package.name} {package.version}" for package in stack.apt]),
+        ("env", [str(variable) for variable in stack.env]),
         ("files", [f"{folder.place} ({len(folder.files)} from {folder.source})" for folder in stack.files]),
         ("tools", [f"{tool.name} {tool.version} on port {tool.port}" for tool in stack.tools]),
         ("ports", list(stack.ports)),
@@ -196,7 +196,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
             {"kept": way.kept, "changes": list(way.changes), "settings": list(way.settings)}
             for way in explanation.ways
         ],
-        "advice": [{"then": one.then, "source": one.source} for one in explanation.advice],
+        "advice": [{"then": advice.then, "source": advice.source} for advice in explanation.advice],
     }
 
 
@@ -205,18 +205,18 @@ COLOURS = {
 }  # fmt: skip
 
 CONSEQUENCE: Mapping[Ruling, Callable[[RuleAnswer], str]] = {
-    Ruling.REFUSES: lambda one: (
-        f"next: --allow {one.rule} builds the row anyway; it is untested"
-        if one.fact.how is How.DOCUMENTED
+    Ruling.REFUSES: lambda answer: (
+        f"next: --allow {answer.rule} builds the row anyway; it is untested"
+        if answer.fact.how is How.DOCUMENTED
         else "this is final: it was read from the primary source"
     ),
-    Ruling.UNKNOWN: lambda one: "next: put it into a row and ./build.py lock it, which asks the index",
-    Ruling.WARNS: lambda one: (
+    Ruling.UNKNOWN: lambda answer: "next: put it into a row and ./build.py lock it, which asks the index",
+    Ruling.WARNS: lambda answer: (
         "this is a warning: the fact is unchecked, and refuses nothing"
-        if one.fact.how is How.UNCHECKED
+        if answer.fact.how is How.UNCHECKED
         else "this is a warning, and refuses nothing"
     ),
-    Ruling.ALLOWED: lambda one: f"this refuses nothing: --allow {one.rule} was given",
+    Ruling.ALLOWED: lambda answer: f"this refuses nothing: --allow {answer.rule} was given",
 }
 """What follows from a clash, by what it means."""
 
@@ -318,12 +318,12 @@ def cluster_tables(examined: Examined) -> Iterator[Table | str]:
 
 
 def _rows_of_cluster(examined: Examined) -> Table:
-    rows = Table(box=SIMPLE_HEAD, pad_edge=False)
+    rows = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     name_column(rows, "row", [row.image.row for row in examined.rows])
     for answer in examined.rows[0].answers:
         rows.add_column(answer.about, overflow="fold")
     for row in examined.rows:
-        rows.add_row(escape(row.image.row), *(SHORT[one.outcome] for one in row.answers))
+        rows.add_row(escape(row.image.row), *(SHORT[answer.outcome] for answer in row.answers))
     return rows
 
 

@@ -214,6 +214,7 @@ SETS = (
           rb"(?:\"(?P<value>[^\"\r\n]{4,200})\"|'(?P<single>[^'\r\n]{4,200})'"
           rb"|(?P<bare>[^\s\"',;|&#=][^\s\"',;|&]{3,200})(?=[\s,;|&\"'}\]]|$))", is_secret, *IN_NAMES),
     shape("password", rb"(?<!\bbase)-(?i:password|passwd|token|api-key|secret)[\"', \t]+"
+          rb"(?!(?:id|type)=[\w-]{1,32},)"  # BuildKit's --secret names a file, and a person pastes that line
           rb"(?P<value>[^\s\"',;|&-][^\s\"',;|&]{3,200})", is_secret, *IN_NAMES),
     shape("password", rb" (?:-u|--user)[ \t]+[\"']?[\w.@-]{1,64}:(?P<value>[^\s\"',;|&]{4,200})", is_secret,
           b" -u", b" --user"),

@@ -68,7 +68,7 @@ def note_matrix(folder: Path, matrix: Path, out: Path) -> None:
     known, name = matrices(folder), _relative(matrix, out)
     if name not in known:
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / MATRIX_FILE, "".join(f"{one}\n" for one in sorted({*known, name})).encode())
+        replace_file(folder / MATRIX_FILE, "".join(f"{line}\n" for line in sorted({*known, name})).encode())
 
 
 def matrices(folder: Path) -> frozenset[str]:

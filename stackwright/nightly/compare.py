@@ -37,7 +37,7 @@ def differences(old: Build, new: Build, margins: Margins) -> tuple[Difference, .
     """Return what crossed the margins. Times are compared where the machine is of the same class."""
     sizes = (*_sizes(old, new),)
     times = (*_times(old, new),) if old.host == new.host else ()
-    return tuple(one for one in (*sizes, *times) if _crosses(one, margins))
+    return tuple(difference for difference in (*sizes, *times) if _crosses(difference, margins))
 
 
 def _crosses(difference: Difference, margins: Margins) -> bool:

@@ -75,18 +75,18 @@ def changes(old: Iterable[Input], new: Iterable[Input]) -> tuple[Change, ...]:
 
     What only follows from another change is left out: hashes from versions, a context from all the rest.
     """
-    before = {(one.kind, one.name): one.value for one in old}
-    after = {(one.kind, one.name): one.value for one in new}
+    before = {(entry.kind, entry.name): entry.value for entry in old}
+    after = {(entry.kind, entry.name): entry.value for entry in new}
     known = {kind for kind, _ in before}
     if Kind.VALUE in known:
         known.discard(Kind.DECLARED)
     found = tuple(
         Change(kind=kind, name=name, old=before.get((kind, name), ""), new=after.get((kind, name), ""))
-        for kind, name in sorted(before.keys() | after.keys(), key=lambda one: (ORDER[one[0]], one[1]))
+        for kind, name in sorted(before.keys() | after.keys(), key=lambda pair: (ORDER[pair[0]], pair[1]))
         if kind in known and before.get((kind, name)) != after.get((kind, name))
     )
-    follows = _following({one.kind for one in found})
-    return tuple(one for one in found if one.kind not in follows)
+    follows = _following({change.kind for change in found})
+    return tuple(change for change in found if change.kind not in follows)
 
 
 def _following(changed: set[Kind]) -> set[Kind]:
@@ -131,5 +131,5 @@ def _used(name: str, of_row: tuple[str, ...], sources: Sources) -> frozenset[str
     """``of_row`` are those whose names are variables of an include: the base, and what components bring."""
     text = dict(sources.templates)[name]
     named = meta.find_referenced_templates(environment(sources).parse(text))
-    found = {part for one in named for part in ((one,) if one else of_row)} - {name}
-    return frozenset((name,)).union(*(_used(one, of_row, sources) for one in found))
+    found = {part for template in named for part in ((template,) if template else of_row)} - {name}
+    return frozenset((name,)).union(*(_used(template, of_row, sources) for template in found))

@@ -95,7 +95,7 @@ def _impossible(seen: Seen, found: Rejection) -> RowNight:
     """With what moved upstream since it was possible, where it has a lock tonight."""
     last, answer = seen.before.get(found.id), seen.answers.get(found.id)
     told = last is not None and last.state == State.IMPOSSIBLE and last.rule == found.rule
-    old = [one for one in _inputs_before(seen, found.id) if one.kind in UPSTREAM]
+    old = [entry for entry in _inputs_before(seen, found.id) if entry.kind in UPSTREAM]
     moved = changes(old, of_lock(answer)) if isinstance(answer, Lock) and not answer.refused else ()
     return RowNight(
         row=found.id, state=State.IMPOSSIBLE, new=not told, baseline=seen.compared[found.id],

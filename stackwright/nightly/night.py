@@ -181,7 +181,7 @@ def plan_each(
         found, more = _one_by_one(project, wanted, locks)
         wrong |= more
     unlocked = [rejection for rejection in found.rejections if rejection.verdict is Refused.UNLOCKED]
-    wrong |= {one.id: _unlocked(one) for one in unlocked}
+    wrong |= {rejection.id: _unlocked(rejection) for rejection in unlocked}
     refused = tuple(rejection for rejection in found.rejections if rejection.verdict is not Refused.UNLOCKED)
     return Plan(rows=found.rows, rejections=refused), wrong
 
@@ -286,9 +286,9 @@ def _publish(night: Night, passed: Sequence[Planned]) -> dict[str, Pushed | Stac
         return {}
     keys = {row.stack.id: row.recipe.key for row in wanted}
     pushed = publisher.pushed(wanted)
-    for row, one in pushed.items():
-        if isinstance(one, Pushed):
-            nights.remember_published(night.db, row, keys[row], one, utc(datetime.now(UTC)))
+    for row, result in pushed.items():
+        if isinstance(result, Pushed):
+            nights.remember_published(night.db, row, keys[row], result, utc(datetime.now(UTC)))
     history.take_records(night.db, night.project.records)  # they know the digest of the registry now
     return pushed
 

@@ -96,7 +96,7 @@ def handed(project: Project, cells: Sequence[Cell], history_path: Path) -> Hande
 def _planned(project: Project, cells: Sequence[Cell], answer: Morning) -> tuple[Planned, ...]:
     """Those that passed and whose lock was handed over: rows of which nothing changed have none."""
     passed = {row.row: row for row in answer.rows if row.state in GOOD}
-    locks = {row: found for row, one in passed.items() if (found := _lock(project, one))}
+    locks = {row: found for row, night in passed.items() if (found := _lock(project, night))}
     rows = plan(project, [cell for cell in cells if cell.id in locks], locks).rows
     for row in rows:
         if row.recipe.key != passed[row.stack.id].key:
@@ -179,8 +179,8 @@ def _noted(
         judge.published(row, pushed[row.row]) if row.row in pushed else row for row in morning.rows
     )  # fmt: skip
     for row in rows:
-        if isinstance(one := pushed.get(row.row), Pushed):
-            nights.remember_published(db, row.row, row.key, one, now)
+        if isinstance(result := pushed.get(row.row), Pushed):
+            nights.remember_published(db, row.row, row.key, result, now)
     morning = replace(morning, rows=rows, finished=now)
     nights.finish(db, morning)
     return morning

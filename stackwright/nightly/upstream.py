@@ -74,7 +74,7 @@ def fresh_locks(upstream: Upstream, cells: Sequence[Cell]) -> Answers:
             tags = {name: name for cell in possible for name in _tagged(upstream.site, cell)}
             pins = {question(cell, wanted): (cell, wanted) for cell in possible for wanted in asked(cell)}
             asked_bases = _each(pool, bases, partial(_state, upstream))
-            asked_pins = _each(index, pins, lambda one: compile_pins(*one, **asker))
+            asked_pins = _each(index, pins, lambda pair: compile_pins(*pair, **asker))
             asked_digests = _each(pool, tags, upstream.digest)
             found = asked_bases(), asked_digests(), asked_pins()
             questions = Questions(asker=asker, bases=found[0], digests=found[1], pins=found[2])

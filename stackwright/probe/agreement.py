@@ -38,7 +38,7 @@ class Case:
 
 def cases(junit: Path) -> tuple[Case, ...]:
     """The tests of a JUnit file that look at the image themselves, without those that were skipped."""
-    return tuple(_case(one) for one in _parsed(junit).iter("testcase") if _is_ours(one))
+    return tuple(_case(case) for case in _parsed(junit).iter("testcase") if _is_ours(case))
 
 
 def _parsed(junit: Path) -> ElementTree.ElementTree[ElementTree.Element]:
@@ -51,7 +51,7 @@ def _is_ours(case: ElementTree.Element) -> bool:
 
 def _case(case: ElementTree.Element) -> Case:
     bad = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
-    named = (one.get("value", "") for one in case.iter("property") if one.get("name") == DOUBLES)
+    named = (entry.get("value", "") for entry in case.iter("property") if entry.get("name") == DOUBLES)
     message = "" if bad is None else _told(bad.get("message") or bad.text or "it failed")
     doubles = tuple(name.strip() for names in named for name in names.split(",") if name.strip())
     return Case(name=case.get("name", "?"), message=message, doubles=doubles)
@@ -92,7 +92,7 @@ def _is_red(check: Check) -> bool:
 def clean(junit: Path) -> None:
     """A test's message can hold what it saw: the file is kept next to the record."""
     tree = _parsed(junit)
-    for one in tree.iter():
-        one.text, one.tail = redact(one.text or "") or None, redact(one.tail or "") or None
-        one.attrib.update({name: redact(value) for name, value in one.attrib.items()})
+    for element in tree.iter():
+        element.text, element.tail = redact(element.text or "") or None, redact(element.tail or "") or None
+        element.attrib.update({name: redact(value) for name, value in element.attrib.items()})
     tree.write(junit, encoding="utf-8", xml_declaration=True)

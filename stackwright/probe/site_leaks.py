@@ -141,11 +141,11 @@ def read(docker: Docker, image: str, site: Site, *, upper: int = 0) -> Outside:
     reads = layers.read(docker, image, found, sought, upper=upper)
     left += (
         Left(what, seen.path.lstrip("/"), seen.layer)
-        for one in reads
-        for seen in one.seen
+        for layer in reads
+        for seen in layer.seen
         for what in seen.left
     )
-    entries = [asdict(one) for one in _not_packaged(left, reads)[:MOST]]
+    entries = [asdict(entry) for entry in _not_packaged(left, reads)[:MOST]]
     document = {"searched": searched(site), "layers": len(found["RootFS"]["Layers"]), "left": entries}
     return Outside(layers=document, reads=reads)
 
@@ -156,16 +156,16 @@ def _not_packaged(left: Sequence[Left], reads: Sequence[Read]) -> list[Left]:
     And without those in a file that is as its wheel has it: wheels are installed by the hashes of the lock.
     """
     packaged = {
-        one.what for one in left
-        if one.what.startswith(CERTIFICATE) and one.path.startswith(f"{PACKAGED.relative_to('/')}/")
+        entry.what for entry in left
+        if entry.what.startswith(CERTIFICATE) and entry.path.startswith(f"{PACKAGED.relative_to('/')}/")
     }  # fmt: skip
-    others = [one for one in left if one.what not in packaged]
+    others = [entry for entry in left if entry.what not in packaged]
     doubtful = {
         (other.layer, f"/{other.path}")
         for other in others
         if other.what.startswith(CERTIFICATE) and "-packages/" in other.path
     }
-    right = {place for one in reads for place in _as_recorded(one, doubtful)} if doubtful else set()
+    right = {place for layer in reads for place in _as_recorded(layer, doubtful)} if doubtful else set()
     return [
         replace(other, what=_shown(other.what))
         for other in others

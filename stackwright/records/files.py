@@ -72,7 +72,7 @@ def timed(record: Record, phase: Phase, seconds: float) -> Record:
 
 def judged(record: Record, verdict: Verdict) -> Record:
     others = (old for old in record.verdicts if old.world != verdict.world)
-    return replace(record, verdicts=tuple(sorted((*others, verdict), key=lambda one: one.world)))
+    return replace(record, verdicts=tuple(sorted((*others, verdict), key=lambda known: known.world)))
 
 
 def closed(

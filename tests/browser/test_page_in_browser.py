@@ -36,8 +36,8 @@ each_look = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with opened(tmp_path_factory.mktemp("browser")) as one:
-        yield one
+    with opened(tmp_path_factory.mktemp("browser")) as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_pictures_of_the_page_for_the_docs(browser: Browser, text: str, tmp_path
 def _save(picture: bytes, path: Path) -> None:
     """Keep the commonest colours as they are: a mark has one of them. Others become the nearest."""
     whole = Image.open(io.BytesIO(picture)).convert("RGB")
-    common = sorted(whole.getcolors(whole.width * whole.height) or (), key=lambda one: -one[0])[:COLOURS]
+    common = sorted(whole.getcolors(whole.width * whole.height) or (), key=lambda pair: -pair[0])[:COLOURS]
     palette = Image.new("P", (1, 1))
     palette.putpalette([part for _, colour in common if isinstance(colour, tuple) for part in colour])
     whole.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)

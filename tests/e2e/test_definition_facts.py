@@ -23,7 +23,9 @@ from stackwright.records import files as record
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
 ROWS = plan(PROJECT, cells(PROJECT)).rows
-FOUND = {one.row: one for one in record.newest(record.load_all(PROJECT.records, definition=True).records)}
+FOUND = {
+    known.row: known for known in record.newest(record.load_all(PROJECT.records, definition=True).records)
+}
 BUILT = [row for row in ROWS if (kept := FOUND.get(row.stack.id)) and kept.sif]
 if not BUILT:
     pytest.skip(
@@ -38,7 +40,7 @@ def row(request: pytest.FixtureRequest) -> Planned:
 
 
 @pytest.fixture
-def one(row: Planned) -> Record:
+def known(row: Planned) -> Record:
     name = row.stack.id
     found = FOUND[name]
     assert found.definition
@@ -51,13 +53,13 @@ def one(row: Planned) -> Record:
     return found
 
 
-def test_what_differs_is_explained(row: Planned, one: Record) -> None:
+def test_what_differs_is_explained(row: Planned, known: Record) -> None:
     image, sif = (gather(PROJECT.folder(row.recipe) / "facts" / world) for world in ("docker", FACTS))
     assert len(image["system"]["distribution_packages"]) > 100
     assert [str(found) for found in differences(image, sif) if not found.why] == []
 
 
-def test_every_tier_of_the_cpu_passes_by_todays_checks(row: Planned, one: Record) -> None:
+def test_every_tier_of_the_cpu_passes_by_todays_checks(row: Planned, known: Record) -> None:
     facts = gather(PROJECT.folder(row.recipe) / "facts" / FACTS)
     verdict = verify(row.stack, facts, "sif", {Tier.GPU: "not asked here"})
     assert verdict.failed == ()
@@ -66,7 +68,7 @@ def test_every_tier_of_the_cpu_passes_by_todays_checks(row: Planned, one: Record
     assert {verdict.tier(tier) for tier in (Tier.LINK, Tier.BUILT, Tier.COLLECTIVE)} == {Outcome.PASSED}
 
 
-def test_the_file_is_there_under_its_name(one: Record) -> None:
-    assert one.sif
-    assert one.sif.path.endswith(".def.sif")
-    assert (ROOT / one.sif.path).stat().st_size == one.sif.bytes
+def test_the_file_is_there_under_its_name(known: Record) -> None:
+    assert known.sif
+    assert known.sif.path.endswith(".def.sif")
+    assert (ROOT / known.sif.path).stat().st_size == known.sif.bytes

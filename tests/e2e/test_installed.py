@@ -81,4 +81,4 @@ def test_the_first_matrix_is_the_shipped_one_s_default_row() -> None:
     for key in ("defaults", "publish", "select"):
         assert first[key] == shipped[key]
     (row,) = first["include"]
-    assert row == next(one for one in shipped["include"] if one["id"] == ROW)
+    assert row == next(entry for entry in shipped["include"] if entry["id"] == ROW)

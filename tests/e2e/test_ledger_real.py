@@ -85,7 +85,7 @@ def unnamed(found: Documents) -> list[tuple[str, str]]:
     problems: Mapping[str, list[list[str]]] = found.ledger["problems"]
     return [
         (kind, path) for kind, path, _ in PLANTED
-        if not any(path in one[0] for one in problems.get(kind, ()))
+        if not any(path in problem[0] for problem in problems.get(kind, ()))
     ]  # fmt: skip
 
 

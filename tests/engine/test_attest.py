@@ -92,12 +92,12 @@ def test_an_annotation_alone_keeps_nothing_from_being_signed(
     """Who may write to the registry calls the verdict, which the key did sign, by the names of the others."""
     layout = Layout(folder=published.copy)
     told = [referrer.document for referrer in layout.referrers(published.attached.image)]
-    (verdict,) = (one for one in told if one["annotations"][PREDICATE_TYPE] == Kind.VERDICT)
+    (verdict,) = (document for document in told if document["annotations"][PREDICATE_TYPE] == Kind.VERDICT)
     target = the_site.push(small, "hpc/annotated")
     with the_site.access("hpc/annotated") as registry:
-        for one in told:
+        for document in told:
             file = layout.path(verdict["layers"][0]["digest"], "")
-            registry.attach(target, ENVELOPE, file, one["annotations"])
+            registry.attach(target, ENVELOPE, file, document["annotations"])
     again = the_site.publish(small, "hpc/annotated", tmp_path)
     assert set(again.attached.new) == set(OF_A_ROW) - {Kind.VERDICT}
     assert the_site.verify(again.copy).record == small.record
@@ -116,8 +116,8 @@ def test_why_something_else_failed_is_not_published(
         for referrer in layout.referrers(done.attached.image)
     ]
     assert len(found) == len(OF_A_ROW)
-    assert any(b'"status":"failed"' in one for one in found), "it is this record"
-    assert not any(b"planted" in one for one in found)
+    assert any(b'"status":"failed"' in payload for payload in found), "it is this record"
+    assert not any(b"planted" in payload for payload in found)
 
 
 def test_a_new_key_signs_beside_the_old_one(

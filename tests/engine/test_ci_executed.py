@@ -66,7 +66,7 @@ def site(
     def clean(workspace: Path) -> None:
         """As another machine has it: none of the images that this job made or pulled."""
         found = record.load_all(workspace / "out" / "records").records
-        made.update(one.image.reference for one in found if one.image)
+        made.update(known.image.reference for known in found if known.image)
         for reference in made:
             forget(docker, reference)
 
@@ -141,11 +141,11 @@ def test_the_first_night_builds_proves_and_publishes(site: Site, first: Run) -> 
 
 def test_what_is_published_is_what_was_proven(site: Site, first: Run) -> None:
     found = record.load_all(first.artifacts / "published" / "records").records
-    assert {one.row for one in found} == set(ROWS)
-    for one in found:
-        assert one.image is not None
-        manifest = site.registry.get(f"{BASE}/manifests/{one.row}", accept=SCHEMA_2)
-        assert json.loads(manifest)["config"]["digest"] == one.image.id
+    assert {known.row for known in found} == set(ROWS)
+    for known in found:
+        assert known.image is not None
+        manifest = site.registry.get(f"{BASE}/manifests/{known.row}", accept=SCHEMA_2)
+        assert json.loads(manifest)["config"]["digest"] == known.image.id
 
 
 def test_the_morning_is_in_the_summary_and_the_page_is_an_artifact(first: Run) -> None:

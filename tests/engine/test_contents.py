@@ -117,10 +117,10 @@ def test_everything_is_read(base: dict[str, contents.Entry]) -> None:
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_difference_is_seen(name: str, base: dict[str, contents.Entry], docker: Docker) -> None:
     path, file, what = PLANTED[name]
-    changed = {**BASE, path: file} if file else {key: one for key, one in BASE.items() if key != path}
+    changed = {**BASE, path: file} if file else {key: entry for key, entry in BASE.items() if key != path}
     found = list(contents.differences(base, squashfs(docker, changed)))
-    assert [(one.path, one.what) for one in found][:1] == [(path, what)]
-    assert {one.path for one in found} == {path}
+    assert [(difference.path, difference.what) for difference in found][:1] == [(path, what)]
+    assert {difference.path for difference in found} == {path}
 
 
 @pytest.mark.parametrize("name", NO_DIFFERENCE)

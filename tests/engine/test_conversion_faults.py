@@ -221,8 +221,8 @@ FIRST = (
 
 @pytest.mark.parametrize(
     ("way", "meanwhile"),
-    [pytest.param(*one, marks=() if one in FIRST else NIGHTLY) for one in KILLED],
-    ids=lambda one: getattr(one, "name", one),
+    [pytest.param(*point, marks=() if point in FIRST else NIGHTLY) for point in KILLED],
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_kill_9_leaves_the_old_file_and_the_next_conversion_works(
     way: Way, meanwhile: str, image: str, tmp_path: Path, runner: Runner, docker: Docker, apptainer: Apptainer
@@ -243,10 +243,10 @@ def test_kill_9_leaves_the_old_file_and_the_next_conversion_works(
         made = to_sif(image, target, runner, docker, apptainer)
         assert made.bytes == target.stat().st_size
         assert [path.name for path in tmp_path.iterdir()] == ["x.sif"]
-        assert [one for one in _started_by(docker, runner, child.pid) if "Created" not in one] == []
+        assert [line for line in _started_by(docker, runner, child.pid) if "Created" not in line] == []
     finally:
-        for one in _started_by(docker, runner, child.pid):
-            runner(docker.command("rm", "--force", one.split()[0]))
+        for line in _started_by(docker, runner, child.pid):
+            runner(docker.command("rm", "--force", line.split()[0]))
 
 
 def _reached(folder: Path, name: str) -> bool:

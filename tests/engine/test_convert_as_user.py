@@ -88,7 +88,7 @@ def test_the_same_file_without_root(
     first = Way.MOUNTED if docker.mounts_images else Way.STREAM
     assert done.stdout.strip() == (way or first).name
     found = contents.differences(contents.of_sif(docker, ours), contents.of_sif(docker, theirs))
-    assert [one for one in found if one.what != "time"] == []
+    assert [difference for difference in found if difference.what != "time"] == []
     if way is not Way.ARCHIVE:  # whose file is written by an apptainer that is root in its container
         assert theirs.stat().st_uid == int(USER)
     assert [path.name for path in folder.iterdir() if path.name not in (".docker", ".apptainer")] == ["x.sif"]

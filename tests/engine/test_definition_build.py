@@ -178,21 +178,21 @@ def test_a_file_that_failed_its_probes_does_not_get_its_name(
         project, Plan(rows=(row,), rejections=()), Request(phases=DEFINITION_PHASES), site=host.site(runner),
         runner=runner, console=Console(file=io.StringIO()),
     )  # fmt: skip
-    (one,), (error,) = done.definitions, done.errors
+    (known,), (error,) = done.definitions, done.errors
     assert error.exit_code == 8
-    assert one.sif
-    assert one.sif.path == f"out/cut-down/{row.recipe.key[:12]}/cut-down.def.failed.sif"
-    assert one.sif.compression == "zstd:3"
-    assert one.sif.sha256 == hashlib.sha256((folder / "cut-down.def.failed.sif").read_bytes()).hexdigest()
+    assert known.sif
+    assert known.sif.path == f"out/cut-down/{row.recipe.key[:12]}/cut-down.def.failed.sif"
+    assert known.sif.compression == "zstd:3"
+    assert known.sif.sha256 == hashlib.sha256((folder / "cut-down.def.failed.sif").read_bytes()).hexdigest()
     assert (folder / "cut-down.def.sif").read_text() == "the one of yesterday"
-    assert record.load_all(project.records, definition=True).records == (one,)
-    assert (one.status, one.phase) == (Status.FAILED, Phase.COMPARE_DEFINITION)
-    assert one.reason.startswith("checks failed: ")
-    verdict = one.verdict("def")
+    assert record.load_all(project.records, definition=True).records == (known,)
+    assert (known.status, known.phase) == (Status.FAILED, Phase.COMPARE_DEFINITION)
+    assert known.reason.startswith("checks failed: ")
+    verdict = known.verdict("def")
     assert verdict
     assert verdict.failed
     assert not (folder / "cut-down.def.unproven.sif").exists()
-    assert [timing.phase for timing in one.timings] == [*DEFINITION_PHASES]
+    assert [timing.phase for timing in known.timings] == [*DEFINITION_PHASES]
     assert (folder / "facts" / "sif-of-definition" / "system.json").is_file()
 
 

@@ -181,12 +181,18 @@ def test_a_compiler_is_fetched_whole_and_its_ptxas_is_run(served: Index, tmp_pat
     compiler = {"nvidia/bin/ptxas": PTXAS, "nvidia/include/crt/host_config.h": HEADER}
     served.add(f"nvidia_cuda_nvcc_cu12-12.4.99-{TAG}", {"nvidia/bin/ptxas": "not the newest"})
     served.add(f"nvidia_cuda_nvcc_cu12-12.4.131-{TAG}", compiler)
-    said = {(one.table, one.key): one for one in nvcc.read(sources(served, tmp_path)) if not one.why}
+    said = {
+        (answer.table, answer.key): answer
+        for answer in nvcc.read(sources(served, tmp_path))
+        if not answer.why
+    }
     assert list(said["cuda-arch", "12.4"].value) == ["8.0", "9.0"]
     assert said["cuda-gcc", "12.4"].value == 12
     assert "12.4.131" in said["cuda-gcc", "12.4"].source
     sent = served.sent
-    again = [one.value for one in nvcc.read(sources(served, tmp_path)) if (one.table, one.key) in said]
+    again = [
+        answer.value for answer in nvcc.read(sources(served, tmp_path)) if (answer.table, answer.key) in said
+    ]
     assert ["8.0", "9.0"] in [list(value) if isinstance(value, list) else value for value in again]
     assert served.sent == sent
 
@@ -232,7 +238,7 @@ def test_a_release_of_jax_has_the_plugins_that_the_index_has(served: Index, tmp_
         files = {f"{name}.dist-info/METADATA": needs % (cuda, python), f"jax_cuda{cuda}_plugin/_prng.so": ""}
         served.add(f"{name}-{tag}.whl", files)
     said = {plugin.key: plugin for plugin in frameworks.plugins(sources(served, tmp_path))}
-    assert {key: sorted(one.value["plugins"]) for key, one in said.items() if not one.why} == {
+    assert {key: sorted(answer.value["plugins"]) for key, answer in said.items() if not answer.why} == {
         "0.7.0": ["12"], "0.12.0": ["12", "13"],
     }, said  # fmt: skip
     newest = said["0.12.0"].value

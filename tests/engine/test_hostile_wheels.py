@@ -143,7 +143,7 @@ def details(built: Built) -> dict[str, str]:
     return {rule.id: "; ".join(rule.judge(built.stack, built.facts).problems) for rule in JUDGES}
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda one: one.name)
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
 def test_each_is_named_by_its_check(hostile: Hostile, built: Built) -> None:
     found = details(built)
     for check, says in hostile.red.items():

@@ -169,7 +169,8 @@ def test_an_overlay_is_laid_over_a_sif_and_hides_nothing(
     assert f"{sample.SITE}/{NCCL}" in below.entries
     listed = squashfs.names(sif, docker=docker, runner=runner)
     modes = [
-        {path: (one.kind, one.mode, one.target) for path, one in t.entries.items()} for t in (listed, below)
+        {path: (entry.kind, entry.mode, entry.target) for path, entry in t.entries.items()}
+        for t in (listed, below)
     ]
     assert modes[0] == modes[1], "which is all that tells whether one would be hidden"
     files.refuse_hidden(new, below, "row")

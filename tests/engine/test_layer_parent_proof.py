@@ -104,7 +104,7 @@ def test_names_are_those_that_a_reading_of_all_files_finds(of: Subject) -> None:
     names = ParentProof(of, ROW).names
     assert names is not None
     seen = [
-        {path: (one.kind, one.mode, one.target) for path, one in tree.entries.items()}
+        {path: (entry.kind, entry.mode, entry.target) for path, entry in tree.entries.items()}
         for tree in (names, of.whole)
     ]
     assert seen[0] == seen[1]
@@ -170,7 +170,7 @@ def test_the_new_files_are_judged_with_the_parents_proof(
         assert apart.layers == whole.layers
         found = {
             **{kind: [path for path, _ in every] for kind, every in apart.ledger["problems"].items()},
-            "left": [one["path"] for one in apart.layers["left"]],
+            "left": [entry["path"] for entry in apart.layers["left"]],
         }
         assert all(set(paths) <= set(found[kind]) for kind, paths in red.items()), found
     finally:

@@ -71,7 +71,7 @@ def judged(stack: Stack, documents: Documents) -> dict[str, Finding]:
 
 
 def red(found: Mapping[str, Finding]) -> dict[str, str]:
-    return {name: "; ".join(one.problems) for name, one in found.items() if one.problems}
+    return {name: "; ".join(finding.problems) for name, finding in found.items() if finding.problems}
 
 
 @pytest.fixture(scope="module", params=["together", pytest.param("alone", marks=pytest.mark.nightly)])
@@ -118,7 +118,7 @@ def test_an_untouched_image_is_green(built: Built) -> None:
 def test_each_fault_is_named_by_its_check_and_by_no_other(fault: Planted, built: Built) -> None:
     image = built.image_of(fault)
     found = built.red(image)
-    assert set(found) == {one.red for one in built.images[image]}, found
+    assert set(found) == {planted.red for planted in built.images[image]}, found
     assert fault.says in found[fault.red]
 
 

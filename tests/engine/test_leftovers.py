@@ -73,7 +73,7 @@ def found(docker: Docker, site: Site, *, archive: bool) -> set[tuple[str, str]]:
             patch.setattr(os, "geteuid", lambda: 1000)
         facts = site_leaks.facts(docker, IMAGE, site)
     assert facts["layers"] >= 2
-    return {(one["what"], one["path"]) for one in facts["left"]}
+    return {(entry["what"], entry["path"]) for entry in facts["left"]}
 
 
 DELETED = "COPY content /left\nRUN rm /left && touch /upper\n"

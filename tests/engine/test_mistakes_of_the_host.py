@@ -9,6 +9,6 @@ from rows import ROOT
 
 @pytest.mark.long
 def test_the_whole_page_has_what_is_said() -> None:
-    said = {one.what: make(one) for one in ALL}
-    assert [one.what for one in ASKING if said[one.what].code != one.code] == []
+    said = {mistake.what: make(mistake) for mistake in ALL}
+    assert [mistake.what for mistake in ASKING if said[mistake.what].code != mistake.code] == []
     assert (ROOT / "docs" / "mistakes.md").read_text() == page(said)

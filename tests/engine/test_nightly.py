@@ -145,7 +145,7 @@ def test_a_row_that_fails_stops_no_other_and_its_known_cause_is_named(
     assert failed.failure and (failed.failure.known, failed.failure.phase) == ("hash-mismatch", "build")
     assert "known cause: hash-mismatch" in text(morning)
     loaded = load_all(project(root).records).records
-    assert [one.cause for one in loaded if one.row == "small-b"][-1] == "hash-mismatch"
+    assert [known.cause for known in loaded if known.row == "small-b"][-1] == "hash-mismatch"
     path.write_text(template)
     again = work(root)
     assert [row.row for row in again.of(State.REBUILT)] == ["small-b"]
@@ -254,14 +254,14 @@ def builds(root: Path) -> list[tuple[str, str]]:
     """Row and key of every build that ended."""
     loaded = record.load_all(root / "out" / "records")
     assert loaded.warnings == ()
-    return [(one.row, one.key) for one in loaded.records if one.seconds(Phase.BUILD) is not None]
+    return [(known.row, known.key) for known in loaded.records if known.seconds(Phase.BUILD) is not None]
 
 
 def nights_of(root: Path, keys: Iterable[str]) -> set[str]:
     """The release of numpy in each key: it names the night that the key is of."""
     with history.opened(root / "out" / "history.sqlite") as db:
-        found = [{one.name: one.value for one in nights.inputs_of(db, key)} for key in keys]
-    return {one["numpy"] for one in found}
+        found = [{entry.name: entry.value for entry in nights.inputs_of(db, key)} for key in keys]
+    return {inputs["numpy"] for inputs in found}
 
 
 def started_night(root: Path, address: str) -> subprocess.Popen[bytes]:
@@ -313,7 +313,7 @@ def require_whole(root: Path, registry: RegistryServer, watcher: Watcher, last: 
     assert settled(root, registry) == keys_of(last)
     assert len(builds(root)) == len(set(builds(root))), "nothing that had finished was built again"
     newest = record.newest(record.load_all(root / "out" / "records").records)
-    assert {one.status for one in newest} == {Status.COMPLETE}
+    assert {known.status for known in newest} == {Status.COMPLETE}
     with history.opened(root / "out" / "history.sqlite") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 

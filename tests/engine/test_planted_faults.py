@@ -99,7 +99,7 @@ def test_faults_that_share_an_image_are_told_apart() -> None:
     }
     waits = {rule.id: set(rule.needs) for rule in RULES}
     for _ in RULES:  # and for what those wait for
-        waits = {name: needs.union(*(waits[one] for one in needs)) for name, needs in waits.items()}
+        waits = {name: needs.union(*(waits[need] for need in needs)) for name, needs in waits.items()}
     for image in variants(alone=False):
         assert [(name, red) for name in image.red for red in waits[name] & image.red] == []
         said = [text for fault in image.faults for text in fault.says]

@@ -93,13 +93,16 @@ def test_one_changed_byte_is_refused(
     content = signed.read_bytes()
     with signed.open("rb") as file:
         objects = layout._table(file).objects
-    assert [OBJECTS[one.kind] for _, one in objects] == [
+    assert [OBJECTS[descriptor.kind] for _, descriptor in objects] == [
         "definition", "metadata", "metadata", "files", "signature"
     ]  # fmt: skip
-    for where, one in objects:
-        if OBJECTS[one.kind] != part:
+    for where, descriptor in objects:
+        if OBJECTS[descriptor.kind] != part:
             continue
-        few, more = (where, one.offset + one.length // 2), (where + 25, one.offset, one.end - 1)
+        few, more = (
+            (where, descriptor.offset + descriptor.length // 2),
+            (where + 25, descriptor.offset, descriptor.end - 1),
+        )
         for place in few if places == "few" else more:
             changed = bytearray(content)
             changed[place] ^= 1

@@ -214,7 +214,7 @@ def test_the_same_objects(program: Apptainer, slow: Path, fast: Path) -> None:
         config = program("sif", "dump", "3", sif, folders=(sif.parent,)).stdout
         header = program("sif", "header", sif, folders=(sif.parent,)).stdout.splitlines()
         of_header = [line for line in header if line.startswith(("Launch", "Version", "Primary", "Descr"))]
-        said.append(([(one[0], one[1], one[2], one[4]) for one in objects], config, of_header))
+        said.append(([(fields[0], fields[1], fields[2], fields[4]) for fields in objects], config, of_header))
         assert int(objects[-1][3].split("-")[0]) % 4096 == 0
     assert said[0] == said[1]
     assert "amd64" in str(said) or os.uname().machine != "x86_64"

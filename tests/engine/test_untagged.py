@@ -70,7 +70,7 @@ def test_another_machine_has_the_same_image_and_is_to_prove_it_again(
     found = engine.inspect(docker, known.image.reference)
     assert found is not None
     assert found["Id"] == known.image.id
-    assert [one.world for one in rows.record_of(row).verdicts] == ["sif"]
+    assert [judged.world for judged in rows.record_of(row).verdicts] == ["sif"]
 
 
 def test_another_image_under_that_digest_is_refused(rows: Rows, by: Publisher) -> None:

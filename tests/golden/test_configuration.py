@@ -35,7 +35,9 @@ def configured(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     labels: dict[str, str] = {}
     for word, rest in final_stage(text):
-        pairs = [one.partition("=")[::2] for one in shlex.split(rest)] if word in ("ENV", "LABEL") else []
+        pairs = (
+            [setting.partition("=")[::2] for setting in shlex.split(rest)] if word in ("ENV", "LABEL") else []
+        )
         if word == "ENV":
             environment |= {name: value.replace("$PATH", environment["PATH"]) for name, value in pairs}
         elif word == "LABEL":

@@ -37,9 +37,9 @@ def home(tmp_path: Path, nodes: Nodes) -> Iterator[Path]:
     (keys / "known_hosts").write_text(f"[127.0.0.1]:{port} {known}")
     named = zip("ab", nodes.engines, strict=True)
     (keys / "nodes.json").write_text(
-        json.dumps({name: {"DOCKER_HOST": one.docker.host} for name, one in named})
+        json.dumps({name: {"DOCKER_HOST": engine.docker.host} for name, engine in named})
     )
-    hosts = (f"Host node-{one}\n HostName 127.0.0.1\n Port {port}\n User {one}\n" for one in "ab")
+    hosts = (f"Host node-{name}\n HostName 127.0.0.1\n Port {port}\n User {name}\n" for name in "ab")
     (keys / "config").write_text("".join(hosts) + f"Host *\n IdentityFile {keys}/id_ed25519\n")
     server: list[str | Path] = [
         sys.executable,

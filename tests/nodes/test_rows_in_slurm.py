@@ -65,8 +65,8 @@ def slurm(runner: Runner, nodes: Nodes, project: Path, packages: Path, tmp_path:
     (folder / "jobqueue.yaml").write_text(JOBQUEUE)
     shared = list(_seen(project, packages, *_client(runner, docker)))
     options = {
-        name: [*shared, "--volume", f"{one.folder}/s:/run/docker.sock"]
-        for name, one in zip(clusters.HOSTS, nodes.engines, strict=True)
+        name: [*shared, "--volume", f"{node.folder}/s:/run/docker.sock"]
+        for name, node in zip(clusters.HOSTS, nodes.engines, strict=True)
     }
     with clusters.up(runner, docker, folder, image=IMAGE, options=options) as started:
         yield started

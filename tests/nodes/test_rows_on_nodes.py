@@ -85,8 +85,8 @@ def test_the_steps_that_are_counted_are_those_of_one_node_and_more_where_two_sha
     project: Path, dask: Dask, nodes: Nodes
 ) -> None:
     """Two rows by the one, and then by the other, which has nothing of the first."""
-    rows, one = FIRST[:2], distinct(project, *FIRST[:2])
-    for name, counted in (("a", one), ("b", 2 * one)):
+    rows, steps = FIRST[:2], distinct(project, *FIRST[:2])
+    for name, counted in (("a", steps), ("b", 2 * steps)):
         with_engines(dask, nodes, name)
         ended(start(project, "probe", *rows, cluster=dask.address, cached=""))
         assert complete(project) == set(rows)

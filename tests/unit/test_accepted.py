@@ -85,10 +85,10 @@ def test_each_framework_is_compiled_once_with_each_gcc() -> None:
 def test_a_seed_gives_the_same_refusals_and_each_is_of_one_changed_value() -> None:
     found = combinations.refusals([CELL], 5, 12)
     assert found == combinations.refusals([CELL], 5, 12)
-    assert len({(one.rule.name, one.clash.values) for one in found}) == 12
-    for one in found:
-        assert weigh(one.rule, one.clash) is Ruling.REFUSES
-        assert check(one.cell.changed({one.changed: CELL.value(one.changed)})) is None
+    assert len({(refused.rule.name, refused.clash.values) for refused in found}) == 12
+    for refused in found:
+        assert weigh(refused.rule, refused.clash) is Ruling.REFUSES
+        assert check(refused.cell.changed({refused.changed: CELL.value(refused.changed)})) is None
 
 
 def test_a_lock_that_uv_refuses_is_wrong(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_a_refusal_of_what_uv_locks_is_contradicted_and_of_what_it_refuses_is_no
 def test_a_cuda_that_a_wheel_does_not_require_is_not_for_uv_to_contradict(tmp_path: Path) -> None:
     tried = work(tmp_path)
     row = cell(torch="2.9.1", tensorflow="2.13.1", python="3.11")
-    one = Refusal(cell=row, changed="", rule=CUDA_RULE, clash=Clash(values=(), reason=""))
+    refused = Refusal(cell=row, changed="", rule=CUDA_RULE, clash=Clash(values=(), reason=""))
     keep(tried, row, pins="".join(f"{package.name}=={package.version}\n" for package in LOCK.packages))
-    assert contradict.ask(one, tried).outcome in (Outcome.READ, Outcome.NOT_ASKED)
+    assert contradict.ask(refused, tried).outcome in (Outcome.READ, Outcome.NOT_ASKED)
 
 
 CUDA_RULE = next(rule for rule in CELL_RULES if rule.name == "one-cuda-wheels")
@@ -125,7 +125,7 @@ def test_a_lock_that_another_rule_refuses_contradicts_nothing(tmp_path: Path) ->
     tried = work(tmp_path)
     row = cell(torch="2.0.1")
     two = [*LOCK.packages, *(replace(package, name="nvidia-nccl-cu13") for package in LOCK.packages[:1])]
-    keep(tried, row, pins="".join(f"{one.name}=={one.version}\n" for one in two))
+    keep(tried, row, pins="".join(f"{package.name}=={package.version}\n" for package in two))
     answer = contradict.ask(refusal(row), tried)
     assert (answer.outcome, "one-cuda" in answer.said) == (Outcome.AGREES, True)
 
@@ -134,10 +134,10 @@ def test_a_refusal_by_a_compiler_that_compiles_is_contradicted(tmp_path: Path) -
     tried = work(tmp_path)
     rule = next(rule for rule in CELL_RULES if rule.name == "cxx-gcc")
     clash = Clash(values=(("torch", "2.14.1"), ("gcc", "10")), reason="")
-    one = Refusal(cell=cell(torch="2.14.1", gcc="10"), changed="gcc", rule=rule, clash=clash)
+    refused = Refusal(cell=cell(torch="2.14.1", gcc="10"), changed="gcc", rule=rule, clash=clash)
     for error, outcome in (("", Outcome.CONTRADICTS), ("all.h: error: C++20", Outcome.AGREES)):
         replace_file(tmp_path / "compiles" / "torch-2.14.1-gcc10.json", f'"{error}"'.encode())
-        assert contradict.ask(one, tried).outcome is outcome
+        assert contradict.ask(refused, tried).outcome is outcome
 
 
 def test_a_rule_that_rests_on_a_table_is_not_asked_again(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_rule_that_rests_on_a_table_is_not_asked_again(tmp_path: Path) -> None
     assert refusals([CELL], work(tmp_path), replace(CHOSEN, refusals=0)).wrong == ()
 
 
-GCC = next((one for one in map(str, range(9, 16)) if shutil.which(f"g++-{one}")), "")
+GCC = next((release for release in map(str, range(9, 16)) if shutil.which(f"g++-{release}")), "")
 
 
 @pytest.mark.skipif(not GCC, reason="no g++-N here")
@@ -232,4 +232,4 @@ def wheel(folder: Path, name: str, code: str) -> str:
 def test_a_question_is_told_apart_by_all_that_its_answer_depends_on() -> None:
     rows = (CELL, cell(python="3.12"), cell(os="debian-12"), cell(nccl="2.27.7"), cell(cudnn="9.1.0.70"))
     asked = [Question(cell=row, wanted=requirements(row), rows=1) for row in rows]
-    assert len({one.digest for one in asked}) == 5
+    assert len({question.digest for question in asked}) == 5

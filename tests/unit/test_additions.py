@@ -29,12 +29,12 @@ HASH = "    --hash=sha256:" + "0" * 64
 
 
 def with_pip(*written: str) -> Cell:
-    return cell(pip=additions.together((one, ()) for one in written))
+    return cell(pip=additions.together((requirement, ()) for requirement in written))
 
 
 def pin(name: str, version: str, *via: str) -> str:
-    remark = "".join(f"    # via {one}\n" for one in via[:1] if len(via) == 1)
-    several = "    # via\n" + "".join(f"    #   {one}\n" for one in via) if len(via) > 1 else ""
+    remark = "".join(f"    # via {asker}\n" for asker in via[:1] if len(via) == 1)
+    several = "    # via\n" + "".join(f"    #   {asker}\n" for asker in via) if len(via) > 1 else ""
     return f"{name}=={version} \\\n{HASH}\n{remark}{several}"
 
 
@@ -315,7 +315,7 @@ def test_an_addition_that_moves_a_library_of_the_frameworks_is_refused() -> None
 def test_two_lists_with_a_compiler() -> None:
     found = apart(Answers(alone="a==1\n", both="a==1\nb==2\n", toolchain="c==3\n"))
     lock = lockfile.parse(lockfile.write_found("r", "q", LOCK.base, found), "x")
-    assert [[one.name for one in part] for part in (lock.packages, lock.added, lock.toolchain)] == [
+    assert [[package.name for package in part] for part in (lock.packages, lock.added, lock.toolchain)] == [
         ["a", "b"], ["b"], ["c"],
     ]  # fmt: skip
     assert (lockfile.pins(lock), lockfile.added_pins(lock), lockfile.toolchain_pins(lock)) == (

@@ -83,7 +83,7 @@ def test_a_good_image_is_green_and_its_versions_are_found() -> None:
 
 def test_a_row_without_additions_is_asked_nothing() -> None:
     ids = {check.id for check in verify(PLAIN, docker_facts(PLAIN), "docker", {}).checks}
-    assert [one for one in ids if one.startswith("added.")] == ["added.apt"]
+    assert [name for name in ids if name.startswith("added.")] == ["added.apt"]
 
 
 def of(name: str, **change: Any) -> Change:

@@ -52,7 +52,7 @@ def test_a_requirement_has_one_normal_form(written: str, normal: str) -> None:
 
 def test_an_entry_may_name_what_is_imported() -> None:
     assert read([{"name": "PyYAML>=6", "import": "yaml"}]) == ("pyyaml>=6:yaml",)
-    both = [{"name": "PyYAML", "import": one} for one in ("yaml", "_yaml")]
+    both = [{"name": "PyYAML", "import": module} for module in ("yaml", "_yaml")]
     assert read(both) == ("pyyaml:yaml+_yaml",)
 
 

@@ -105,11 +105,11 @@ def test_a_build_has_one_value_of_a_variable_and_something_that_reads_it() -> No
 def test_variables_of_all_builds_are_of_each_wheel_and_not_of_the_image() -> None:
     row = ROW_COMPILING.changed({"build-env": (FLAGS,)})
     stack = resolved(row, locked(row))
-    (one,) = stack.compiled
-    assert one.environment == (("CXXFLAGS", "-g1 -DA=b"), ("FORCE_CUDA", "1"))
+    (package,) = stack.compiled
+    assert package.environment == (("CXXFLAGS", "-g1 -DA=b"), ("FORCE_CUDA", "1"))
     recipe, before = dockerfile.render(stack, SOURCES), dockerfile.render(STACK, SOURCES)
     assert recipe.text("compile/fast-op/env.txt") == "CXXFLAGS=-g1 -DA=b\nFORCE_CUDA=1\n"
-    assert key(one, stack, SOURCES) != key(STACK.compiled[0], STACK, SOURCES)
+    assert key(package, stack, SOURCES) != key(STACK.compiled[0], STACK, SOURCES)
     keys = {re.findall("WHEEL_KEY=([0-9a-f]{64})", made.text("Dockerfile"))[0] for made in (recipe, before)}
     assert len(keys) == 2, "the first of a Dockerfile is Horovod's"
     assert json.loads(recipe.text("row.json"))["build-env"] == {"CXXFLAGS": "-g1 -DA=b"}

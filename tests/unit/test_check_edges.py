@@ -64,7 +64,7 @@ def test_the_driver_is_of_the_major_release_or_later(code: int, good: bool) -> N
 @pytest.mark.parametrize("version", ["0.0.1", "99.0", None])
 def test_an_older_and_a_newer_layer_are_red(version: str | None) -> None:
     name, wanted = ROW.communication[0]
-    component = next(one for one in table.COMPONENTS if one.name == name)
+    component = next(component for component in table.COMPONENTS if component.name == name)
     judge = declared.layer(component)
     assert judge(ROW, {"system": {"python_packages": {component.package: wanted}}}).problems == ()
     assert judge(ROW, {"system": {"python_packages": {component.package: version}}}).problems

@@ -32,7 +32,7 @@ def records() -> list[Record]:
 @pytest.fixture(scope="module")
 def shipped(records: list[Record]) -> tuple[Planned, ...]:
     """The rows that there were on that day."""
-    known = {one.row for one in records}
+    known = {run.row for run in records}
     return tuple(row for row in plan(PROJECT, cells(PROJECT)).rows if row.stack.id in known)
 
 
@@ -57,7 +57,7 @@ def test_as_many_are_shared_as_buildkit_said_of_the_real_run(
 
 
 def test_they_are_numbered_as_buildkit_does(shipped: tuple[Planned, ...], records: list[Record]) -> None:
-    real = next(one for one in records if one.row == "cuda13-torch")
+    real = next(run for run in records if run.row == "cuda13-torch")
     row = next(row for row in shipped if row.stack.id == "cuda13-torch")
     shown = {step.name.split("/")[0] for step in real.steps if " FROM " not in step.name}
     assert {f"[{instruction.stage} {instruction.number}" for instruction in instructions(row.recipe)} <= shown
@@ -118,8 +118,8 @@ def test_without_any_record_each_step_counts_the_same(shipped: tuple[Planned, ..
 
 def test_what_was_in_the_cache_tells_nothing(shipped: tuple[Planned, ...], records: list[Record]) -> None:
     cached = [
-        replace(one, steps=tuple(replace(step, cached=True, seconds=0.0) for step in one.steps))
-        for one in records
+        replace(run, steps=tuple(replace(step, cached=True, seconds=0.0) for step in run.steps))
+        for run in records
     ]
     assert {took for work in works(shipped, cached) for took in work.shared.values()} == {FIRST_GUESS}
 

@@ -194,7 +194,7 @@ def test_a_documented_refusal_is_passed_over_by_allow_and_a_read_one_is_not(
 def test_a_plan_shows_what_nobody_checked(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, *NVIDIA, "plan", "cuda13-ubuntu", "--json")
     (row,) = json.loads(out)["rows"]
-    assert (code, [(one["rule"], one["how"]) for one in row["notices"]]) == (
+    assert (code, [(notice["rule"], notice["how"]) for notice in row["notices"]]) == (
         0,
         [("nvidia-image", "unchecked")],
     )

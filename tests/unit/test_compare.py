@@ -53,10 +53,10 @@ def test_who_runs_it_is_no_difference() -> None:
 
 def test_a_driver_that_is_lent_has_another_folder_each_time() -> None:
     path = ("link", "modules", "horovod.torch", "mapped", "libcuda")
-    one = changed(*path, to=["/tmp/driver-28ehm_b8/libcuda.so.1"])
-    assert differences(one, changed(*path, to=["/tmp/driver-d1_r7fs3/libcuda.so.1"])) == ()
-    assert len(differences(one, changed(*path, to=["/usr/lib/libcuda.so.1"]))) == 1
-    assert len(differences(one, changed(*path, to=["/tmp/driver-d1_r7fs3/libnvml.so.1"]))) == 1
+    facts = changed(*path, to=["/tmp/driver-28ehm_b8/libcuda.so.1"])
+    assert differences(facts, changed(*path, to=["/tmp/driver-d1_r7fs3/libcuda.so.1"])) == ()
+    assert len(differences(facts, changed(*path, to=["/usr/lib/libcuda.so.1"]))) == 1
+    assert len(differences(facts, changed(*path, to=["/tmp/driver-d1_r7fs3/libnvml.so.1"]))) == 1
 
 
 def test_the_cmake_of_another_day_is_explained() -> None:
@@ -90,7 +90,7 @@ def test_what_only_one_of_them_was_compiled_for_and_calls_is_not_explained() -> 
     for name, to in changes.items():
         found = differences(FACTS, changed("link", "libraries", EXTENSION, name, to=to))
         assert found
-        assert {one.why for one in found} == {""}, name
+        assert {difference.why for difference in found} == {""}, name
 
 
 def test_each_fact_that_is_compared_is_one_that_a_probe_writes() -> None:

@@ -162,15 +162,15 @@ ROW_COMPILING = compiling("fast-op>=1", FORCE_CUDA="1")
 
 def test_a_lock_has_the_source_what_it_runs_with_and_what_is_not_shipped() -> None:
     lock = locked(ROW_COMPILING)
-    assert [[one.name for one in part] for part in (lock.added, lock.compiled, lock.builders)] == [
+    assert [[package.name for package in part] for part in (lock.added, lock.compiled, lock.builders)] == [
         ["einops"], ["fast-op"], ["cython"],
     ]  # fmt: skip
     assert lockfile.compiled_pins(lock) == f"fast-op==1.2 \\\n    --hash=sha256:{SHA}\n"
     assert lock.version("fast-op") == "1.2" and lock.version("cython") is None
     assert dict(lock.asked_by)["einops"] == ("fast-op",)
-    (one,) = resolved(ROW_COMPILING, lock).compiled
-    assert (one.sha256, one.environment) == (SHA, (("FORCE_CUDA", "1"),))
-    assert {"cython", "einops", "torch"} <= set(one.needs) and "fast-op" not in one.needs
+    (package,) = resolved(ROW_COMPILING, lock).compiled
+    assert (package.sha256, package.environment) == (SHA, (("FORCE_CUDA", "1"),))
+    assert {"cython", "einops", "torch"} <= set(package.needs) and "fast-op" not in package.needs
 
 
 def test_what_both_asks_for_is_compiled_and_no_wheel() -> None:
@@ -305,8 +305,8 @@ def test_a_component_can_be_compiled_in_the_same_way(monkeypatch: pytest.MonkeyP
     first, *others = table.COMPONENTS
     monkeypatch.setattr(table, "COMPONENTS", (replace(first, compiled=lambda cell: own), *others))
     assert table.compiled(CELL) == own
-    (one,) = resolved(CELL, replace(locked(CELL), request=request(CELL))).compiled
-    assert (one.name, one.environment) == ("fast-op", (("FORCE_CUDA", "1"),))
+    (package,) = resolved(CELL, replace(locked(CELL), request=request(CELL))).compiled
+    assert (package.name, package.environment) == ("fast-op", (("FORCE_CUDA", "1"),))
 
 
 def test_the_definition_file_compiles_in_one_stage() -> None:
@@ -316,18 +316,18 @@ def test_the_definition_file_compiles_in_one_stage() -> None:
 
 
 def test_the_key_of_a_wheel_is_of_all_that_it_depends_on_and_of_nothing_else() -> None:
-    (one,) = STACK.compiled
-    wheel = key(one, STACK, SOURCES)
+    (package,) = STACK.compiled
+    wheel = key(package, STACK, SOURCES)
     other = pin("einops", "0.8.2") + pin("unrelated", "1.0")
-    assert key(one, replace(STACK, lock=locked(ROW_COMPILING, both=ALONE + other)), SOURCES) == wheel
+    assert key(package, replace(STACK, lock=locked(ROW_COMPILING, both=ALONE + other)), SOURCES) == wheel
     changed = (
-        (replace(one, sha256="cd" * 32), STACK),
-        (replace(one, environment=()), STACK),
-        (one, replace(STACK, gcc="13.4.0")),
-        (one, replace(STACK, nccl="2.99")),
-        (one, replace(STACK, gpu_arch=("8.0",))),
-        (one, replace(STACK, frameworks=(("torch", "2.8.0"),))),
-        (one, replace(STACK, lock=locked(ROW_COMPILING, more=pin("cython", "3.2")))),
+        (replace(package, sha256="cd" * 32), STACK),
+        (replace(package, environment=()), STACK),
+        (package, replace(STACK, gcc="13.4.0")),
+        (package, replace(STACK, nccl="2.99")),
+        (package, replace(STACK, gpu_arch=("8.0",))),
+        (package, replace(STACK, frameworks=(("torch", "2.8.0"),))),
+        (package, replace(STACK, lock=locked(ROW_COMPILING, more=pin("cython", "3.2")))),
     )
     assert len({wheel, *(key(which, stack, SOURCES) for which, stack in changed)}) == len(changed) + 1
 

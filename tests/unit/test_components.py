@@ -96,5 +96,7 @@ def test_a_docstring_and_the_default_row_are_no_names() -> None:
 
 def test_each_component_has_a_file_or_a_folder() -> None:
     folder = Path(COMPONENTS_FOLDER)
-    for one in COMPONENTS:
-        assert (ROOT / folder / f"{one.name}.py").exists() != (ROOT / folder / one.name).is_dir(), one.name
+    for component in COMPONENTS:
+        assert (ROOT / folder / f"{component.name}.py").exists() != (
+            ROOT / folder / component.name
+        ).is_dir(), component.name

@@ -114,6 +114,8 @@ HARMLESS = (
     "usermod --password '*' train",
     "ghp_short",
     "--mount=type=secret,id=ca --mount=type=cache,id=pip",
+    "docker build --secret id=ca,src=/tmp/site/ca --secret id=apt-sources,src=/tmp/site/sources .",
+    "docker build --secret type=env,id=NAME .",
     "mpirun --mca oob_tcp_if_include eth0",
 )
 
@@ -200,9 +202,9 @@ def test_what_a_file_is_known_for_is_not_reported() -> None:
 
 
 def test_each_exception_has_a_reason() -> None:
-    for one in EXCEPTIONS:
-        assert len(one.why) > 20
-        assert one.kinds
+    for exception in EXCEPTIONS:
+        assert len(exception.why) > 20
+        assert exception.kinds
 
 
 def test_a_document_is_redacted_by_its_names_too() -> None:

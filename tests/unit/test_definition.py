@@ -99,7 +99,7 @@ def test_each_post_is_shell_and_each_file_is_there(row: Planned, tmp_path: Path)
                 assert (done.returncode, done.stderr) == (0, ""), (name, text)
             if name.split()[0] in ("files", "appfiles") and " from " not in name:
                 for line in re.findall(r"^    (\S+) \S+$", text, re.MULTILINE):
-                    assert line in names or any(one.startswith(f"{line}/") for one in names), line
+                    assert line in names or any(file.startswith(f"{line}/") for file in names), line
 
 
 def test_the_image_keeps_its_key() -> None:

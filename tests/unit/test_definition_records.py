@@ -51,13 +51,13 @@ def line(text: str, world: str) -> str:
 # -- files ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("one", [definition(), FAILED, UNBUILT], ids=["good", "failed", "unbuilt"])
-def test_what_is_written_is_what_is_read_and_never_taken_for_an_image(one: Record, tmp_path: Path) -> None:
-    path = record.write(one, tmp_path)
-    assert path.relative_to(tmp_path).parts[:2] == (one.row, "definition")
-    assert record.latest(tmp_path, one.row, one.key, definition=True) == one
-    assert record.load_all(tmp_path, definition=True).records == (one,)
-    assert record.latest(tmp_path, one.row, one.key) is None
+@pytest.mark.parametrize("known", [definition(), FAILED, UNBUILT], ids=["good", "failed", "unbuilt"])
+def test_what_is_written_is_what_is_read_and_never_taken_for_an_image(known: Record, tmp_path: Path) -> None:
+    path = record.write(known, tmp_path)
+    assert path.relative_to(tmp_path).parts[:2] == (known.row, "definition")
+    assert record.latest(tmp_path, known.row, known.key, definition=True) == known
+    assert record.load_all(tmp_path, definition=True).records == (known,)
+    assert record.latest(tmp_path, known.row, known.key) is None
     assert record.load_all(tmp_path) == record.Loaded(records=(), warnings=())
 
 

@@ -93,7 +93,7 @@ MATRIX += ' gpu_arch: ["8.0"], mpi: {flavour: openmpi, version: "5.0"}}'
         ("text", "0 3 * * *  cd /srv && ./build.py nightly --publishh > out/night.txt\n", "No such option"),
         ("yaml", f"include: [{MATRIX % '3.12'}]\n", "one: "),
         ("yaml", f"include: [{MATRIX % '3.13'}]\nselekt: []\n", "matrix.yaml:2:1: unknown key 'selekt'"),
-        ("yaml", "publish: {tag: []}\n", "matrix.yaml:3:11: unknown key 'tag'"),
+        ("yaml", "publish: {tag: []}\n", "matrix.yaml:5:11: unknown key 'tag'"),
         ("yaml", "jobqueue: {slurm: {que: build}}\n", "dask-jobqueue has no 'que'"),
         ("yaml", "distributed: {comm: {tls: 1}}\n", "1 is not of type 'object'"),
         ("yaml", "registry: {adress: x}\n", "Additional properties are not allowed"),

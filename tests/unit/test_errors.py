@@ -22,7 +22,7 @@ OTHERS = {0: "done", 130: "interrupted", 141: "the program that read the output 
 def kinds(kind: type[StackwrightError] = StackwrightError) -> list[type[StackwrightError]]:
     """All kinds but the base, which is never raised. Errors that a module catches itself are no kinds."""
     known = (sub for sub in kind.__subclasses__() if sub.__module__ == kind.__module__)
-    return [one for sub in known for one in (sub, *kinds(sub))]
+    return [error for sub in known for error in (sub, *kinds(sub))]
 
 
 def documented(text: str, pattern: str) -> dict[int, str]:

@@ -99,7 +99,7 @@ def test_what_cannot_be_kept_gives_way_as_little_as_possible() -> None:
 def _some_settings(count: int) -> list[tuple[str, ...]]:
     """Questions of one to three fields, each with a value that the tables know; the same on every run."""
     rng = random.Random(20261122)
-    values = {name: [one for one in known if one] for name, known in KNOWN.items()}
+    values = {name: [value for value in known if value] for name, known in KNOWN.items()}
     values |= {"mpi": ["openmpi4.1", "mpich4.2", "mpich"], "gpu_arch": ["7.0", "9.0", "12.0", "3.5,8.0"],
                "driver": ["470", "535"], "numpy": ["2.1"]}  # fmt: skip
     names = [sorted(rng.sample(sorted(values), rng.randint(1, 3))) for _ in range(count)]
@@ -181,7 +181,7 @@ def test_a_value_that_the_lock_contradicts_is_refused(setting: str) -> None:
     assert ask("gcc=13.3").verdict == "can work"
 
 
-@pytest.mark.parametrize("settings", [one[0] for one in CAUSES[:6]])
+@pytest.mark.parametrize("settings", [cause[0] for cause in CAUSES[:6]])
 def test_the_first_way_works(settings: tuple[str, ...]) -> None:
     row = question(CELL, settings).cell
     way = nearest(row, CELL_RULES)
@@ -194,9 +194,9 @@ def test_every_rule_is_asked_and_a_row_that_fits_is_told_what_it_needs() -> None
     answer = ask()
     assert answer.cause is None
     assert len(answer.answers) == len(CELL_RULES) + len(LOCK_RULES) + 1
-    assert {one.said for one in answer.answers} == {"fits", "does not apply"}
-    assert any("start it with mpirun" in one.then for one in answer.advice)
-    assert not any("start it with mpirun" in one.then for one in ask("mpi=mpich4.2").advice)
+    assert {told.said for told in answer.answers} == {"fits", "does not apply"}
+    assert any("start it with mpirun" in advice.then for advice in answer.advice)
+    assert not any("start it with mpirun" in advice.then for advice in ask("mpi=mpich4.2").advice)
 
 
 def test_rules_on_a_lock_are_silent_when_the_row_is_no_longer_the_locked_one() -> None:

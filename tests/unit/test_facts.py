@@ -84,8 +84,8 @@ def test_a_wheel_of_torch_says_what_it_needs_and_holds() -> None:
 
 def test_a_wheel_of_tensorflow_says_what_it_takes() -> None:
     metadata = "".join(
-        f"Requires-Dist: {one}\n"
-        for one in (
+        f"Requires-Dist: {requirement}\n"
+        for requirement in (
             "keras<2.15,>=2.14.0",
             'nvidia-cudnn-cu11==8.7.0.84; extra == "and-cuda"',
             'nvidia-nccl-cu11==2.16.5; extra == "and-cuda"',
@@ -260,6 +260,6 @@ def test_a_table_is_written_as_the_command_would(table: str) -> None:
     text = (entries.DATA / f"{table}.json").read_bytes()
     found = entries.parse(text)
     assert entries.written(found) == text
-    assert [one.key for one in found] == list(dict.fromkeys(one.key for one in found))
-    assert all(one.fact.source and one.fact.when for one in found)
+    assert [entry.key for entry in found] == list(dict.fromkeys(entry.key for entry in found))
+    assert all(entry.fact.source and entry.fact.when for entry in found)
     assert json.loads(text)[0].keys() == {"key", "value", "how", "when", "source"}

@@ -36,7 +36,7 @@ def commands() -> dict[str, click.Command]:
     for name, command in main.cli.every().items():
         found[name] = command
         if isinstance(command, click.Group):
-            found |= {f"{name} {below}": one for below, one in command.commands.items()}
+            found |= {f"{name} {below}": inner for below, inner in command.commands.items()}
     return found
 
 
@@ -78,7 +78,7 @@ def test_two_values_of_one_option_are_an_error(place: int, capsys: pytest.Captur
 
 def test_every_command_takes_the_options_of_the_group() -> None:
     wanted = {*(f"--{name}" for name in front.PLACES), *front.VERBOSE}
-    assert {name for name, one in commands().items() if not wanted <= options(one)} == PASSED_ON
+    assert {name for name, command in commands().items() if not wanted <= options(command)} == PASSED_ON
 
 
 def test_options_after_the_command_of_a_group_and_of_a_job(
@@ -97,7 +97,7 @@ def test_options_after_the_command_of_a_group_and_of_a_job(
 
 
 def test_every_command_with_an_answer_has_json_and_its_short_form() -> None:
-    without = {name for name, one in commands().items() if not {"--json", "--format"} <= options(one)}
+    without = {name for name, command in commands().items() if not {"--json", "--format"} <= options(command)}
     assert without == WITHOUT_ANSWER
 
 
@@ -191,8 +191,8 @@ COLUMNS = 60
 
 def printed(*tables: object) -> str:
     out = io.StringIO()
-    for one in tables:
-        Console(file=out, width=COLUMNS).print(one)
+    for shown in tables:
+        Console(file=out, width=COLUMNS).print(shown)
     return out.getvalue()
 
 

@@ -50,7 +50,7 @@ def test_every_column_of_the_schema_is_documented() -> None:
 def test_the_columns_are_those_of_the_tables(tmp_path: Path) -> None:
     with builds.opened(tmp_path / "h.sqlite") as db:
         for table, columns in TABLES.items():
-            assert tuple(one[1] for one in db.execute(f"PRAGMA table_info({table})")) == columns
+            assert tuple(column[1] for column in db.execute(f"PRAGMA table_info({table})")) == columns
 
 
 def test_a_record_that_grew_replaces_what_was_known_of_it(tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ def test_the_order_does_not_matter_and_twice_is_once(tmp_path: Path) -> None:
         results.append(content(into))
     assert all(result == results[0] for result in results)
     whole = results[0]
-    assert {one[2] for one in whole["build"]} == {"one", "two", "shared", broken().row}
-    assert {one[7] for one in whole["build"] if one[2] == "shared"} == {"complete"}
-    assert len([one for one in whole["step"] if one[0].startswith("shared/")]) == len(built().steps)
-    assert {one[0].partition("/")[0] for one in whole["record"]} == {one[2] for one in whole["build"]}
+    assert {line[2] for line in whole["build"]} == {"one", "two", "shared", broken().row}
+    assert {line[7] for line in whole["build"] if line[2] == "shared"} == {"complete"}
+    assert len([line for line in whole["step"] if line[0].startswith("shared/")]) == len(built().steps)
+    assert {line[0].partition("/")[0] for line in whole["record"]} == {line[2] for line in whole["build"]}
     assert [len(whole[table]) for table in ("run", "night", "input", "published")] == [3, 3, 3, 3]
 
 
@@ -152,8 +152,8 @@ def test_the_image_that_was_published_last_stays_so_in_whatever_order(tmp_path: 
     def pushed(path: Path, *keys: str) -> None:
         with builds.opened(path) as db:
             for number, key in enumerate(keys, 1):
-                one = Pushed(reference=f"r/a@{key}", digest=key, tags=(), sent_bytes=0, present_bytes=0)
-                nights.remember_published(db, "one", key, one, f"2026-01-0{number}T03:00:00Z")
+                image = Pushed(reference=f"r/a@{key}", digest=key, tags=(), sent_bytes=0, present_bytes=0)
+                nights.remember_published(db, "one", key, image, f"2026-01-0{number}T03:00:00Z")
 
     pushed(before := tmp_path / "before.sqlite", "old", "new")
     pushed(after := tmp_path / "after.sqlite", "old", "new", "old")
@@ -252,10 +252,10 @@ def test_the_build_that_counts_is_the_one_that_the_last_night_went_back_to(tmp_p
 
 
 def test_the_table_and_the_morning_are_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = built(row="one")
-    path = filled(tmp_path, one)
+    known = built(row="one")
+    path = filled(tmp_path, known)
     row = RowNight(
-        row="one", state=State.REBUILT, why="its key changed", key=one.key, build=builds.id_of(one)
+        row="one", state=State.REBUILT, why="its key changed", key=known.key, build=builds.id_of(known)
     )
     a_night(path, "r", row, started="2026-03-04T03:00:00Z")
     code, out, _ = call(capsys, "history", "--history", str(path), "show", "--format", "json")
@@ -284,7 +284,7 @@ def test_a_night_that_cannot_be_read_is_an_error_and_no_defect(
     code, out, _ = call(capsys, "history", "--history", str(path))
     assert (code, "[bold]one" in out, "[/]x" in out) == (0, True, True)
     with builds.opened(path) as db:
-        assert [one.kind for one in nights.inputs_of(db, "k")] == [Kind.PACKAGE]
+        assert [entry.kind for entry in nights.inputs_of(db, "k")] == [Kind.PACKAGE]
 
 
 def test_without_a_night_there_is_no_morning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_it_is_no_build_of_the_image(tmp_path: Path) -> None:
     path = filled(tmp_path, built(row="one"), later, unbuilt_definition(row="two"))
     image = builds.id_of(built(row="one"))
     with builds.opened(path) as db:
-        assert {row: one.id for row, one in builds.newest_complete(db).items()} == {"one": image}
+        assert {row: build.id for row, build in builds.newest_complete(db).items()} == {"one": image}
         found = builds.complete(db, "one", built().key)
         assert found and found.id == image
         assert builds.last_phase(db, "one", built().key) == "probe sif"

@@ -181,8 +181,8 @@ def lines(function: Function) -> int:
 def parameters(function: Function) -> int:
     """Return how many a caller may hand in: neither ``self`` nor ``cls``, and ``*args`` as one."""
     given = function.args
-    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-    names += [one.arg for one in (given.vararg, given.kwarg) if one]
+    names = [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    names += [argument.arg for argument in (given.vararg, given.kwarg) if argument]
     return len([name for name in names if name not in ("self", "cls")])
 
 

@@ -110,7 +110,7 @@ def found(text: str) -> set[tuple[str, str]]:
 def pinned(path: str) -> set[tuple[str, str]]:
     """Each version of a field that an index has releases of, as YAML reads the matrix."""
     document = yaml.safe_load((ROOT / path).read_text())
-    names = {"python", *(one.name for one in COMPONENTS if one.field.versioned)}
+    names = {"python", *(component.name for component in COMPONENTS if component.field.versioned)}
     rows = [document.get("defaults", {}), *document["include"]]
     return {(name, str(row[name])) for row in rows for name in names & set(row)}
 
@@ -123,7 +123,7 @@ def test_renovate_finds_every_version_of_a_matrix(path: str) -> None:
 
 
 def test_renovate_knows_every_field_that_has_releases() -> None:
-    names = {"python", *(one.name for one in COMPONENTS if one.field.versioned)}
+    names = {"python", *(component.name for component in COMPONENTS if component.field.versioned)}
     text = "\n".join(f'    {name}: "1.2"' for name in sorted(names))
     assert {name for name, _ in found(text)} == names
     assert found('  - {torch: "2.6.0", python: "3.12"}') == {("torch", "2.6.0"), ("python", "3.12")}

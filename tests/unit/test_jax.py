@@ -131,7 +131,7 @@ def test_a_row_with_pytorch_and_jax_is_accepted_as_is_an_nccl_that_leaves_parts_
 
 
 def advice(row: Cell) -> list[str]:
-    return [one.then for one in explain(row, question(row, ()), None).advice]
+    return [entry.then for entry in explain(row, question(row, ()), None).advice]
 
 
 def test_a_user_is_told_what_jax_needs_without_a_driver_and_next_to_pytorch() -> None:
@@ -166,8 +166,8 @@ def test_a_lock_is_refused(name: str, change: dict[str, str], says: str) -> None
     changed = {name.replace("_", "-"): version for name, version in change.items()}
     kept = tuple(package for package in LOCKED.packages if package.name not in changed)
     if name == "jax-loads":
-        kept = tuple(one for one in kept if not one.name.startswith("nvidia-nccl"))
-    packages = (*kept, *(Package(name=one, version=version) for one, version in changed.items()))
+        kept = tuple(package for package in kept if not package.name.startswith("nvidia-nccl"))
+    packages = (*kept, *(Package(name=which, version=version) for which, version in changed.items()))
     clash = rule.ask(row, replace(LOCKED, packages=packages))
     assert clash and says in clash.reason
     assert rule.ask(cell(), lock_with()) is None, "a row without JAX"

@@ -156,8 +156,8 @@ def test_the_files_of_the_parent_are_what_a_folder_is_compared_with(tmp_path: Pa
     stack = replace(rows.stack(), files=(folder("/opt/ours", INNER),))
     tree, other = sample.tree({"/opt/ours/a": sample.file("/opt/ours/a", b"a")}), sample.tree()
     for below, whole, right in ((tree, other, True), (None, tree, True), (None, other, False)):
-        (one,) = known(stack, tmp_path, below, whole).planned.stack.files
-        assert (one.hashed() != ()) == right
+        (copied,) = known(stack, tmp_path, below, whole).planned.stack.files
+        assert (copied.hashed() != ()) == right
 
 
 def test_what_needs_the_lock_is_not_run_without_it(tmp_path: Path) -> None:

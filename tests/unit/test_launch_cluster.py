@@ -34,7 +34,7 @@ SCHEMA = json.loads((HERE / "mpijob.schema.json").read_text(encoding="utf-8"))
 def strict(schema: Any) -> Any:
     """As the API server does with --validate=strict: no field that the definition does not know."""
     if isinstance(schema, list):
-        return [strict(one) for one in schema]
+        return [strict(entry) for entry in schema]
     if not isinstance(schema, dict):
         return schema
     made = {key: strict(value) for key, value in schema.items()}

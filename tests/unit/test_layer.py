@@ -30,7 +30,7 @@ def answer(*pins: str) -> str:
 
 
 def test_a_file_of_requirements_is_read_and_its_line_named() -> None:
-    assert [one.requirement for one in wanted("transformers>=4.45  # models", "", "einops")] == [
+    assert [addition.requirement for addition in wanted("transformers>=4.45  # models", "", "einops")] == [
         "transformers>=4.45", "einops",
     ]  # fmt: skip
     for line in ("-e .", "https://example.org/x.whl", "a; rm -rf /", "--index-url x"):
@@ -44,7 +44,7 @@ def test_what_the_parent_has_is_not_asked_for() -> None:
     inside = asked.inside(STACK)
     assert inside["horovod"] == "0.28.1"
     open_, there = asked.split(wanted("torch>=2.0", "horovod", "einops", "torch[opt-einsum]"), inside)
-    assert [one.requirement for one in open_] == ["einops", "torch[opt-einsum]"]
+    assert [addition.requirement for addition in open_] == ["einops", "torch[opt-einsum]"]
     assert there == (Package(name="torch", version="2.6.0"), Package(name="horovod", version="0.28.1"))
 
 

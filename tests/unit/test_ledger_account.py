@@ -103,7 +103,7 @@ FAULTS: tuple[tuple[str, str, str, Mapping[str, Entry | None]], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "path", "says", "changed"), FAULTS, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(("kind", "path", "says", "changed"), FAULTS, ids=lambda value: str(value)[:40])
 def test_one_fault_is_one_problem(
     kind: str, path: str, says: str, changed: Mapping[str, Entry | None]
 ) -> None:
@@ -112,7 +112,7 @@ def test_one_fault_is_one_problem(
         for problem in judged(changed).problems
         if not (problem.kind == "undeclared" and problem.path != path)
     ]
-    assert [(one.kind, one.path) for one in found] == [(kind, path)], found
+    assert [(problem.kind, problem.path) for problem in found] == [(kind, path)], found
     assert says in found[0].what
 
 
@@ -158,8 +158,8 @@ ACCOUNTS = (
 @pytest.mark.parametrize(("path", "text", "says"), ACCOUNTS, ids=[says for _, _, says in ACCOUNTS])
 def test_who_may_log_in(path: str, text: str, says: str) -> None:
     found = judged(texts={path: text.encode()}).problems
-    assert any(says in one.what for one in found), found
-    assert not any("$y$" in one.what for one in found)
+    assert any(says in problem.what for problem in found), found
+    assert not any("$y$" in problem.what for problem in found)
 
 
 LINES = {
@@ -174,7 +174,7 @@ LINES = {
 @pytest.mark.parametrize("path", LINES)
 def test_a_line_that_no_step_writes(path: str) -> None:
     found = judged(texts={path: f"# of the distribution\n\n{LINES[path]}".encode()}).problems
-    assert [(one.kind, one.path, one.what) for one in found] == [
+    assert [(problem.kind, problem.path, problem.what) for problem in found] == [
         ("declared", path, "has 1 lines that no step writes")
     ]
 
@@ -185,35 +185,37 @@ def test_a_file_that_was_changed_with_its_list_is_of_another_step_than_the_rest(
     path = f"{SITE}/torch/version.py"
     changed = at(file(path, b"cuda = 11\n", layer="two"), file(TORCH, lists, layer="two"))
     found = judged(changed, {TORCH: lists}).problems
-    assert {one.path for one in found if one.kind == "wheels"} == {path, TORCH}
+    assert {problem.path for problem in found if problem.kind == "wheels"} == {path, TORCH}
     gcc = {**OF_GCC, CC1PLUS: b"other"}
     changed = at(file(CC1PLUS, b"other", layer="two"), file(f"{INFO}/gcc-13.md5sums", sums(gcc), layer="two"))
     found = judged(changed, {f"{INFO}/gcc-13.md5sums": sums(gcc)}).problems
-    assert [(one.kind, one.path) for one in found] == [("packages", CC1PLUS)]
+    assert [(problem.kind, problem.path) for problem in found] == [("packages", CC1PLUS)]
 
 
 def test_byte_code_of_another_step_may_do_something_else() -> None:
     found = judged(at(file(PYC, contents()[PYC] + b"else", layer="two"))).problems
-    assert [(one.kind, one.path) for one in found] == [("byte-code", PYC)]
+    assert [(problem.kind, problem.path) for problem in found] == [("byte-code", PYC)]
 
 
 def test_a_record_owns_nothing_outside_the_environment() -> None:
     lists = contents()[TORCH] + b"../../../../../etc/ld.so.preload,sha256=" + digest(b"x").encode() + b",1\n"
     found = judged(at(file("/etc/ld.so.preload", b"x")), {TORCH: lists}).problems
-    assert [(one.kind, one.path) for one in found] == [("undeclared", "/etc/ld.so.preload")]
+    assert [(problem.kind, problem.path) for problem in found] == [("undeclared", "/etc/ld.so.preload")]
 
 
 def test_a_package_that_is_not_installed_owns_nothing() -> None:
     found = judged(
         at(file("/usr/bin/left", b"")), {f"{INFO}/gone.list": names({"/usr/bin/left": b""})}
     ).problems
-    assert {one.path for one in found} == {"/usr/bin/left", f"{INFO}/gone.list"}
+    assert {problem.path for problem in found} == {"/usr/bin/left", f"{INFO}/gone.list"}
 
 
 def test_a_record_without_a_hash_declares_nothing() -> None:
     lists = contents()[TORCH] + b"torch/extra.py,,\n"
     found = judged(at(file(f"{SITE}/torch/extra.py", b"x")), {TORCH: lists}).problems
-    assert [(one.kind, one.what) for one in found] == [("wheels", "is listed by torch-2.6.0 without a hash")]
+    assert [(problem.kind, problem.what) for problem in found] == [
+        ("wheels", "is listed by torch-2.6.0 without a hash")
+    ]
 
 
 def test_what_apptainer_adds_is_of_a_sif_and_of_nothing_else() -> None:
@@ -300,8 +302,8 @@ def test_layers_over_each_other() -> None:
 
 
 def test_every_exception_has_a_reason() -> None:
-    assert all(one.why for one in (*EXPECTED, *OF_A_SIF, *OF_A_DEFINITION))
-    assert all(one.why for one in (*MODES, *MODES_OF_A_DEFINITION))
+    assert all(entry.why for entry in (*EXPECTED, *OF_A_SIF, *OF_A_DEFINITION))
+    assert all(entry.why for entry in (*MODES, *MODES_OF_A_DEFINITION))
     assert all(why for _, why in DANGLING)
 
 

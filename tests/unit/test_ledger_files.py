@@ -44,8 +44,8 @@ def entries() -> dict[str, Entry | None]:
 def test_leftovers_and_components_are_the_probes_own(probe: ModuleType) -> None:
     found = files.document(tree(entries()), keys=())
     inside = probe.leftovers([(path, 1) for path in NAMES])
-    assert {name: {one["path"] for one in every} for name, every in found["leftovers"].items()} == {
-        name: {one["path"] for one in every} for name, every in inside.items()
+    assert {name: {entry["path"] for entry in every} for name, every in found["leftovers"].items()} == {
+        name: {entry["path"] for entry in every} for name, every in inside.items()
     }
     assert [files.component(path) for path in NAMES] == [probe.component(path) for path in NAMES]
 

@@ -11,19 +11,19 @@ from mistakes import ALL, ASKING, NOTATION, VALUES, YAML, Mistake, Said, make, p
 from rows import ROOT
 
 PAGE = (ROOT / "docs" / "mistakes.md").read_text()
-HERE = tuple(one for one in ALL if one not in ASKING)
+HERE = tuple(mistake for mistake in ALL if mistake not in ASKING)
 
 
 @pytest.fixture(scope="module")
 def said() -> dict[str, Said]:
-    return {one.what: make(one) for one in HERE}
+    return {mistake.what: make(mistake) for mistake in HERE}
 
 
 def test_the_table_is_long_enough_and_names_each_mistake_once() -> None:
-    assert len({one.what for one in ALL}) == len(ALL) >= 60
+    assert len({mistake.what for mistake in ALL}) == len(ALL) >= 60
 
 
-@pytest.mark.parametrize("mistake", HERE, ids=lambda one: one.what)
+@pytest.mark.parametrize("mistake", HERE, ids=lambda mistake: mistake.what)
 def test_a_mistake_gets_one_message_with_the_next_step_and_its_code(
     mistake: Mistake, said: dict[str, Said]
 ) -> None:
@@ -34,7 +34,7 @@ def test_a_mistake_gets_one_message_with_the_next_step_and_its_code(
     assert "Traceback" not in told.err and "internal error" not in told.err
 
 
-@pytest.mark.parametrize("mistake", (*NOTATION, *VALUES, *YAML), ids=lambda one: one.what)
+@pytest.mark.parametrize("mistake", (*NOTATION, *VALUES, *YAML), ids=lambda mistake: mistake.what)
 def test_a_mistake_in_the_matrix_has_its_line_and_column(mistake: Mistake, said: dict[str, Said]) -> None:
     assert re.match(r"matrix\.yaml:\d+:\d+: ", said[mistake.what].message)
 

@@ -45,7 +45,7 @@ def between(new: Planned, *, now: Cell = CELL, sources: Sources = SOURCES) -> li
     """What changed from the real row to another state of it."""
     assert new.recipe.key != planned().recipe.key, "else nobody would ask"
     found = changes(inputs(CELL, planned(), SOURCES), inputs(now, new, sources))
-    return [(one.kind, one.name) for one in found]
+    return [(change.kind, change.name) for change in found]
 
 
 def relocked(text: str) -> Planned:
@@ -110,7 +110,7 @@ def test_what_nothing_explains_is_told_by_the_file_that_differs() -> None:
     files = tuple((name, b"x" if name == "Dockerfile" else content) for name, content in new.recipe.files)
     other = Planned(stack=new.stack, recipe=dockerfile.recipe(new.stack, dict(files)))
     found = changes(inputs(CELL, old, SOURCES), inputs(CELL, other, SOURCES))
-    assert [(one.kind, one.name) for one in found] == [(Kind.CONTEXT, "Dockerfile")]
+    assert [(change.kind, change.name) for change in found] == [(Kind.CONTEXT, "Dockerfile")]
 
 
 def test_of_a_build_before_the_first_night_its_record_still_tells() -> None:

@@ -102,5 +102,5 @@ def test_deepspeed_s_own_requirement_for_cuda_is_locked() -> None:
     [("mpi4py", "mpi4py==4.1.2", "mpi4py.MPI"), ("deepspeed", "deepspeed==0.19.8", "deepspeed")],
 )
 def test_it_is_compiled_for_the_row(layer: str, requirement: str, module: str) -> None:
-    (one,) = BY_NAME[layer].compiled(cell(mpi4py="4.1.2", deepspeed="0.19.8"))
-    assert (one.requirement, one.modules) == (requirement, (module,))
+    (addition,) = BY_NAME[layer].compiled(cell(mpi4py="4.1.2", deepspeed="0.19.8"))
+    assert (addition.requirement, addition.modules) == (requirement, (module,))

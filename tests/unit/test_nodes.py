@@ -141,7 +141,9 @@ class Workers:
     """What a scheduler says of its workers: the resources of each."""
 
     def __init__(self, *resources: dict[str, float]) -> None:
-        self._workers = {f"tcp://node{number}:1": {"resources": one} for number, one in enumerate(resources)}
+        self._workers = {
+            f"tcp://node{number}:1": {"resources": given} for number, given in enumerate(resources)
+        }
 
     def scheduler_info(self, n_workers: int) -> dict[str, Any]:
         return {"workers": self._workers}

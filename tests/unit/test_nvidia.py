@@ -71,7 +71,9 @@ def served(versions: dict[str, dict[str, str]], release_date: str = "Fri, 20 Nov
         lines = [f" {'0' * 64} 0 nothing"]
         for component in ("main", "universe"):
             listed = packages if component == "main" else {}
-            text = "".join(f"Package: {one}\nVersion: {version}\n\n" for one, version in listed.items())
+            text = "".join(
+                f"Package: {package}\nVersion: {version}\n\n" for package, version in listed.items()
+            )
             packed = lzma.compress(text.encode())
             files[f"{name}/{component}/binary-amd64/Packages.xz"] = packed
             digest = hashlib.sha256(packed).hexdigest()

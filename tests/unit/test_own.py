@@ -274,7 +274,7 @@ def test_a_package_in_another_version_or_absent_is_named(found: str | None) -> N
 
 
 def test_a_row_without_packages_is_not_asked() -> None:
-    (rule,) = [one for one in additions.RULES if one.id == "added.apt"]
+    (rule,) = [rule for rule in additions.RULES if rule.id == "added.apt"]
     assert rule.applies(SAMPLE) and not rule.applies(replace(SAMPLE, apt=()))
 
 

@@ -105,7 +105,7 @@ def test_there_is_no_chart_of_one_run() -> None:
 
 
 def test_a_chart_begins_at_zero_and_says_in_words_what_it_shows() -> None:
-    points = [replace(trend.of_record(one), image=10**9 * size) for size, one in enumerate(nights(4), 1)]
+    points = [replace(trend.of_record(night), image=10**9 * size) for size, night in enumerate(nights(4), 1)]
     found = trend.trend(points)
     assert found
     bars = found.charts[0]

@@ -56,10 +56,10 @@ def rule(fact: Provenance, entry: Provenance | None = None) -> CellRule:
 def test_a_clash_counts_as_its_fact_allows(how: How, allowed: tuple[str, ...], said: Ruling) -> None:
     of_rule, of_entry = rule(KINDS[how]), rule(OWN, KINDS[how])
     asked = replace(cell(), allow=allowed)
-    for one in (of_rule, of_entry):
-        assert weigh(one, one.ask(asked), allowed) is said
-        partial = Partial(asked, ("gcc",), (one,))
-        assert (partial.clash(["14"]) is one) == (said is Ruling.REFUSES)
+    for known in (of_rule, of_entry):
+        assert weigh(known, known.ask(asked), allowed) is said
+        partial = Partial(asked, ("gcc",), (known,))
+        assert (partial.clash(["14"]) is known) == (said is Ruling.REFUSES)
 
 
 def test_a_conclusion_is_as_good_as_its_weakest_fact() -> None:
@@ -68,10 +68,10 @@ def test_a_conclusion_is_as_good_as_its_weakest_fact() -> None:
 
 def test_every_rule_says_how_its_fact_was_obtained() -> None:
     rules: tuple[CellRule | LockRule | ExtraRule, ...] = (*CELL_RULES, *LOCK_RULES, *EXTRA_RULES)
-    for one in rules:
-        assert one.fact.source
-        assert one.fact.when.startswith("2026-"), one.name
-        assert "unchecked" not in one.fact.source, one.name
+    for known in rules:
+        assert known.fact.source
+        assert known.fact.when.startswith("2026-"), known.name
+        assert "unchecked" not in known.fact.source, known.name
 
 
 # -- --allow ------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def documented_clash() -> tuple[Cell, str]:
         tensorflow="2.13.1", torch=None, python="3.8", cuda="11.8", gcc="9", provider="nvidia",
         os="ubuntu-20.04", mpi=Mpi.of("openmpi", "4.0"), cudnn="9.1", gpu_arch=("8.0",),
     )  # fmt: skip
-    refused = [one.name for one, clash in clashes(row) if weigh(one, clash) is Ruling.REFUSES]
+    refused = [known.name for known, clash in clashes(row) if weigh(known, clash) is Ruling.REFUSES]
     assert refused == ["cudnn"]
     return row, "cudnn"
 
@@ -97,7 +97,7 @@ def test_a_documented_refusal_says_how_to_go_on_and_can_be_allowed() -> None:
     assert f"--allow {name}" in str(tables.rejection_text(rejection, "matrix.yaml"))
     allowed = replace(row, allow=(name,))
     assert check(allowed) is None
-    assert [(one.rule, one.said) for one in notices(allowed, None)] == [(name, "is allowed")]
+    assert [(notice.rule, notice.said) for notice in notices(allowed, None)] == [(name, "is allowed")]
     assert notices(row, None) == ()
 
 

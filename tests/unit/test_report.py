@@ -52,15 +52,15 @@ def test_the_state_of_a_row(record: Record, expected: State) -> None:
 @pytest.mark.parametrize("tier", Tier)
 @pytest.mark.parametrize("world", ["docker", "sif"])
 def test_one_check_that_could_not_run_keeps_a_row_from_being_proven(tier: Tier, world: str) -> None:
-    def without(one: Verdict) -> Verdict:
-        hit = one.world == world
+    def without(judged: Verdict) -> Verdict:
+        hit = judged.world == world
         checks = (
             replace(check, outcome=Outcome.NOT_RUN, detail="") if hit and check.tier is tier else check
-            for check in one.checks
+            for check in judged.checks
         )
-        return replace(one, checks=tuple(checks))
+        return replace(judged, checks=tuple(checks))
 
-    record = replace(all_passed(), verdicts=tuple(without(one) for one in all_passed().verdicts))
+    record = replace(all_passed(), verdicts=tuple(without(judged) for judged in all_passed().verdicts))
     assert state(record) is State.PARTLY
     cell = next(cell for cell in tier_cells(record, world) if cell.tier is tier)
     assert cell.outcome is Outcome.NOT_RUN and cell.reason

@@ -167,10 +167,10 @@ def test_a_rule_on_another_base_refuses_first(rule: str, values: dict[str, Any])
 def test_a_value_that_no_table_knows_is_neither_accepted_nor_refused(
     rule: str, values: dict[str, Any], reason: str
 ) -> None:
-    (one,) = [one for one in CELL_RULES if one.name == rule]
-    answer = one.ask(cell(**values))
+    (known,) = [known for known in CELL_RULES if known.name == rule]
+    answer = known.ask(cell(**values))
     assert isinstance(answer, Clash)
-    assert weigh(one, answer) is Ruling.UNKNOWN
+    assert weigh(known, answer) is Ruling.UNKNOWN
     assert reason in answer.reason
 
 
@@ -205,8 +205,8 @@ def test_a_row_with_an_unknown_value_is_not_known_until_it_is_locked() -> None:
 def test_a_wheel_without_code_for_a_gpu_is_refused_and_one_with_ptx_alone_is_a_warning(
     values: dict[str, Any], rule: str, said: Ruling
 ) -> None:
-    (one,) = [one for one in CELL_RULES if one.name == rule]
-    assert weigh(one, one.ask(cell(**values))) is said
+    (known,) = [known for known in CELL_RULES if known.name == rule]
+    assert weigh(known, known.ask(cell(**values))) is said
 
 
 @pytest.mark.parametrize(("rule", "values", "versions"), LOCK_CASES)
@@ -227,10 +227,10 @@ def test_a_missing_patch_is_named_with_its_source() -> None:
 def test_what_has_no_patch_has_none_in_the_series() -> None:
     """A patch that begins where a line of the table does makes that line untrue."""
     begins = {
-        (name, one.version)
+        (name, part.version)
         for patch in SERIES.patches
         for name, spec in patch.when
-        for one in SpecifierSet(spec)
+        for part in SpecifierSet(spec)
     }
     assert not begins & {(name, since) for name, since, _, _ in horovod.UNPATCHED}
 
@@ -370,7 +370,7 @@ def test_a_rule_is_silent_where_its_tables_know_nothing() -> None:
     ("cuda-driver", "515", "refuses"), ("cuda-driver", "525.60", "fits"),
 ])  # fmt: skip
 def test_an_extra_rule(rule: str, value: str, said: str) -> None:
-    (extra,) = [one for one in EXTRA_RULES if one.name == rule]
+    (extra,) = [known for known in EXTRA_RULES if known.name == rule]
     answer = extra.ask(cell(torch="2.0.1", mxnet="1.9.1"), value)
     assert (Ruling.REFUSES if isinstance(answer, Clash) else answer) == said
     assert extra.ask(cell(torch=None, cuda=None, os="debian-99"), value) is Ruling.SILENT

@@ -65,7 +65,7 @@ def test_schema_is_a_schema() -> None:
 def test_rows_axes_and_cells_have_the_same_fields_in_the_same_words() -> None:
     fields = get_type_hints(schema.RowFields)
     assert tuple(fields) == FIELDS
-    named = {one.name for one in COMPONENTS}
+    named = {component.name for component in COMPONENTS}
     assert set(FIELDS) - named == set(OWN_FIELDS) - {"id", "allow", "line", "components"}
     assert list(fields) == list(get_type_hints(schema.AxesFields))
     assert set(get_type_hints(schema.MpiFields)) == set(get_type_hints(Mpi))
@@ -162,7 +162,7 @@ def test_examples_of_the_documentation_are_right() -> None:
         ("torch2.15.0-amd64", "linux/amd64"), ("torch2.15.0-arm64", "linux/arm64"),
     ]  # fmt: skip
     assert [len(cell.pip) for cell in third] == [2, 3, 0]
-    assert [one.requirement for one in compiling[0].compile] == ["torch-scatter", "flash-attn"]
+    assert [addition.requirement for addition in compiling[0].compile] == ["torch-scatter", "flash-attn"]
     assert [(cell.apt, cell.files[0].place) for cell in fourth] == [(("git", "libsndfile1"), "/opt/ours")]
     assert [(cell.value("horovod"), cell.value("torch_distributed")) for cell in layers] == [
         ("0.28.1", "true"), (None, "true"),

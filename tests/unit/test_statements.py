@@ -66,17 +66,17 @@ def test_the_sbom_of_a_proven_image_is_a_file_and_that_of_another_is_none(tmp_pa
     image = report_samples.image_of(of_row()).id
     patches = sbom.patches_of(FILES)
     assert json.loads(path.read_text()) == sbom.bom(of_row(), FACTS, image=image, patches=patches)
-    for one, facts, why in (
+    for known, facts, why in (
         (of_row(verdicts=()), FACTS, "not proven"),
         (report_samples.broken(), FACTS, "not proven"),
         (of_row(), {}, "the facts name no packages"),
     ):
         path.write_text("of an earlier run")
-        assert why in write_sbom(path, one, facts, FILES) and not path.exists()
+        assert why in write_sbom(path, known, facts, FILES) and not path.exists()
 
 
 def component(document: dict[str, Any], reference: str) -> dict[str, Any]:
-    return next(dict(one) for one in document["components"] if one["bom-ref"] == reference)
+    return next(dict(entry) for entry in document["components"] if entry["bom-ref"] == reference)
 
 
 def test_the_sbom_is_valid_by_the_schema_of_its_specification() -> None:
@@ -87,7 +87,7 @@ def test_the_sbom_is_valid_by_the_schema_of_its_specification() -> None:
 
     named = {"bom-1.6.SNAPSHOT.schema.json", "spdx.SNAPSHOT.schema.json", "jsf-0.82.SNAPSHOT.schema.json"}
     known = [Resource.from_contents(document(name)) for name in sorted(named)]
-    registry: Registry[Any] = Registry().with_resources((str(one.id()), one) for one in known)
+    registry: Registry[Any] = Registry().with_resources((str(resource.id()), resource) for resource in known)
     validator = jsonschema.Draft7Validator(document("bom-1.6.SNAPSHOT.schema.json"), registry=registry)
     validator.validate(bom())
     with pytest.raises(jsonschema.ValidationError):
@@ -199,8 +199,8 @@ def test_the_last_record_counts_also_where_it_went_on_from_the_one_before() -> N
     """The image was published, then proven on a GPU, and published again: both began at the same time."""
     last, first = (of_row(finished=f"2026-03-02T0{hour}:00:00Z") for hour in (9, 7))
     told = [
-        statement.Statement(kind=Kind.RECORD, subject=IMAGE, predicate=record.as_json(one))
-        for one in (first, last)
+        statement.Statement(kind=Kind.RECORD, subject=IMAGE, predicate=record.as_json(known))
+        for known in (first, last)
     ]
     assert verify._newest(told) == verify._newest(told[::-1]) == last
 

@@ -32,11 +32,11 @@ def vertices(row: Planned) -> list[str]:
     """As BuildKit calls them: it puts an instruction on one line, and pads the number."""
     lines = logical_lines(row.recipe.text("Dockerfile"))
     found = list(instructions(row.recipe))
-    totals = {one.stage: one.number for one in found}
+    totals = {instruction.stage: instruction.number for instruction in found}
     return [
-        f"[{one.stage} {one.number:>{len(str(totals[one.stage]))}}/{totals[one.stage]}] "
-        + lines[one.end - 1].replace("\\\n", "")
-        for one in found
+        f"[{instruction.stage} {instruction.number:>{len(str(totals[instruction.stage]))}}"
+        f"/{totals[instruction.stage]}] " + lines[instruction.end - 1].replace("\\\n", "")
+        for instruction in found
     ]
 
 

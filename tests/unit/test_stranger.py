@@ -48,7 +48,9 @@ RED: tuple[tuple[Change, str, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("change", "red", "says"), RED, ids=[f"{n}-{one[1]}" for n, one in enumerate(RED)])
+@pytest.mark.parametrize(
+    ("change", "red", "says"), RED, ids=[f"{n}-{fault[1]}" for n, fault in enumerate(RED)]
+)
 def test_each_fault_turns_its_check_red(change: Change, red: str, says: str) -> None:
     facts = docker_facts(ROW)
     change(facts)

@@ -58,7 +58,7 @@ RESULT = {
 
 def read(chunks: Iterable[bytes | memoryview]) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
-        files = {one.name: tar.extractfile(one) for one in tar}
+        files = {file.name: tar.extractfile(file) for file in tar}
         return {name: file.read() for name, file in files.items() if file}
 
 
@@ -113,8 +113,8 @@ def test_apptainers_files_are_read_from_the_listing() -> None:
         "#\n# START OF DATA - DO NOT MODIFY\n#\nabc"
     )
     found = listed(text.encode())
-    with tarfile.open(fileobj=io.BytesIO(b"".join(one.raw for one in found) + bytes(1024))) as tar:
-        members = {one.name: one for one in tar}
+    with tarfile.open(fileobj=io.BytesIO(b"".join(entry.raw for entry in found) + bytes(1024))) as tar:
+        members = {file.name: file for file in tar}
         assert tar.extractfile(".singularity.d/a").read() == b"abc"  # type: ignore[union-attr]
     assert set(members) == {".run", ".singularity.d", ".singularity.d/a", "etc/hosts"}
     assert members[".run"].linkname == ".singularity.d/actions/run"

@@ -133,7 +133,7 @@ def test_an_entry_that_excludes_nothing_is_an_error_here_too(
 def test_a_large_product_with_many_exclusions_is_counted_by_few_questions() -> None:
     torches = [f"2.{minor}.{patch}" for minor in range(10) for patch in range(10)]
     pythons = [f"3.{minor}" for minor in range(6, 16)]
-    wide = {"torch": torches, "python": pythons, "gcc": [str(one) for one in range(7, 17)],
+    wide = {"torch": torches, "python": pythons, "gcc": [str(release) for release in range(7, 17)],
             "cuda": [f"{major}.{minor}" for major in (11, 12) for minor in range(5)],
             "gpu_arch": [["7.0"], ["8.0"], ["9.0"]]}  # fmt: skip
     exclude = [{"torch": torch, "python": python} for torch in torches[::2] for python in pythons]

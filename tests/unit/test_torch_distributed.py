@@ -118,7 +118,9 @@ def test_fully_shard_is_asked_of_releases_that_have_it_on_a_cpu() -> None:
     assert failed(facts) == {}
     assert set(newer(facts, "2.8.0").values()) == {"failed"}
     seen = next(
-        one for one in verify(ROW, facts, "docker", {}).checks if one.id == "distributed.sharded-learns"
+        judged
+        for judged in verify(ROW, facts, "docker", {}).checks
+        if judged.id == "distributed.sharded-learns"
     )
     assert "fully_shard has no CPU in this release" in seen.detail
 
@@ -127,7 +129,7 @@ def test_a_newer_nccl_of_the_row_fits_what_pytorch_was_compiled_with_and_an_olde
     facts = docker_facts(ROW)
     for nccl, outcome in (("2.27.7", "passed"), ("2.20.5", "failed"), ("3.0.1", "failed")):
         checks = verify(replace(ROW, nccl=nccl), facts, "docker", {}).checks
-        assert next(one.outcome for one in checks if one.id == "distributed.nccl") == outcome
+        assert next(judged.outcome for judged in checks if judged.id == "distributed.nccl") == outcome
 
 
 def row_of(**values: Any) -> Stack:
@@ -169,8 +171,8 @@ def test_the_words_ask_for_it_and_for_all_layers_together() -> None:
     ],
 )
 def test_torch_distributed_with_an_untried_release_is_a_warning(values: dict[str, Any], said: Ruling) -> None:
-    (one,) = [one for one in CELL_RULES if one.name == "torch-distributed-tried"]
-    assert weigh(one, one.ask(cell(**values))) is said
+    (rule,) = [rule for rule in CELL_RULES if rule.name == "torch-distributed-tried"]
+    assert weigh(rule, rule.ask(cell(**values))) is said
 
 
 def test_a_lock_without_nccl_is_refused() -> None:

@@ -30,7 +30,7 @@ SERIES = rows.SOURCES.series
 ALWAYS = tuple(patch.file for patch in SERIES.select({}))
 STACK = rows.stack(patches=ALWAYS)
 PATCHES = sbom.patches_of(dict(dockerfile.render(STACK, rows.SOURCES).files))
-BOTH = [one.id for one in KNOWN]
+BOTH = [known.id for known in KNOWN]
 
 
 def checks(outcome: Outcome = Outcome.PASSED, **others: Outcome) -> tuple[Check, ...]:
@@ -95,7 +95,7 @@ def test_it_is_of_horovod_in_this_image_and_names_the_patches_by_their_hashes() 
             assert f"{name} sha256:{digest}" in statement["status_notes"]
 
 
-@pytest.mark.parametrize("missing", sorted({patch for one in KNOWN for patch in one.patches}))
+@pytest.mark.parametrize("missing", sorted({patch for known in KNOWN for patch in known.patches}))
 def test_a_row_without_one_of_the_patches_is_affected(missing: str) -> None:
     stack = replace(STACK, patches=tuple(name for name in ALWAYS if name != missing))
     document = made(stack)
@@ -147,10 +147,10 @@ def test_the_same_record_gives_the_same_document_and_another_one_another() -> No
 
 def test_every_row_has_the_patches_and_every_attack_is_a_check() -> None:
     """Nothing turns them off: no value of a row is asked for."""
-    for one in KNOWN:
-        assert set(one.patches) <= set(ALWAYS)
-        assert set(one.checks) <= {rule.id for rule in attack.RULES}
-        assert one.id in "".join(patch.source for patch in SERIES.patches if patch.file in one.patches)
+    for known in KNOWN:
+        assert set(known.patches) <= set(ALWAYS)
+        assert set(known.checks) <= {rule.id for rule in attack.RULES}
+        assert known.id in "".join(patch.source for patch in SERIES.patches if patch.file in known.patches)
 
 
 # -- compared with the record ----------------------------------------------------------------------

@@ -72,7 +72,10 @@ def compiles(cells: Iterable[Cell]) -> tuple[Compile, ...]:
         if (version := cell.value(name)) and (gcc := gcc_of(cell))
     }
     return tuple(
-        sorted(found, key=lambda one: (one.name, distributions.as_numbers(one.version), int(one.gcc)))
+        sorted(
+            found,
+            key=lambda headers: (headers.name, distributions.as_numbers(headers.version), int(headers.gcc)),
+        )
     )
 
 
@@ -98,7 +101,7 @@ def refusals(cells: Sequence[Cell], seed: int, count: int) -> tuple[Refusal, ...
     while len(found) < count:
         cell, name = rng.choice(cells), rng.choice(sorted(CHANGED))
         other = cell.changed({name: rng.choice(CHANGED[name])})
-        refused = [one for one in clashes(other) if weigh(*one) is Ruling.REFUSES]
+        refused = [pair for pair in clashes(other) if weigh(*pair) is Ruling.REFUSES]
         if refused and (refused[0][0].name, refused[0][1].values) not in seen:
             rule, clash = refused[0]
             seen.add((rule.name, clash.values))

@@ -86,7 +86,7 @@ def _is(wheel: Wheel, version: str) -> bool:
 
 
 def _unpack(archive: ZipFile, inside: str, place: Path) -> None:
-    for member in sorted(archive.infolist(), key=lambda one: one.header_offset):
+    for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
         path = (place / member.filename).resolve()
         if member.filename.startswith(f"{inside}/") and path.is_relative_to(place.resolve()):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,10 +37,10 @@ class Chosen:
 def locks(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
     asked = combinations.questions(cells)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = list(pool.map(lambda one: work.lock(one.cell, one.wanted), asked))
+        answers = list(pool.map(lambda question: work.lock(question.cell, question.wanted), asked))
     wrong = [
-        f"{one.name}: {answer['refused'][:300]}"
-        for one, answer in zip(asked, answers, strict=True)
+        f"{question.name}: {answer['refused'][:300]}"
+        for question, answer in zip(asked, answers, strict=True)
         if answer["refused"]
     ]
     said = f"{len(asked)} distinct questions to the index, asked of uv: {len(asked) - len(wrong)} lock."
@@ -49,9 +49,9 @@ def locks(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
 
 def compiles(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
     asked = combinations.compiles(cells)
-    answers = {one: work.compiled(one) for one in asked}
-    wrong = [f"{_compile(one)}: {error}" for one, error in answers.items() if error]
-    absent = [one for one, error in answers.items() if error is None]
+    answers = {headers: work.compiled(headers) for headers in asked}
+    wrong = [f"{_compile(headers)}: {error}" for headers, error in answers.items() if error]
+    absent = [headers for headers, error in answers.items() if error is None]
     said = (
         f"{len(asked)} pairs of a framework's release and a gcc: {len(asked) - len(absent)} tried, "
         f"{len(asked) - len(absent) - len(wrong)} compile."
@@ -67,8 +67,8 @@ def compiles(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
 def imports(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
     """Of every distinct lock where all are wanted; else of those that an earlier run imported."""
     asked = {question.digest: question for question in combinations.questions(cells) if _installed(question)}
-    due = [one for one in asked.values() if chosen.every or work.was_imported(one.cell)]
-    answers = {one.digest: _imported(one.cell, work, chosen) for one in due}
+    due = [question for question in asked.values() if chosen.every or work.was_imported(question.cell)]
+    answers = {question.digest: _imported(question.cell, work, chosen) for question in due}
     tried = {digest: found for digest, found in answers.items() if found is not None}
     wrong = [f"{asked[digest].name}: {why}" for digest, found in tried.items() for why in found]
     works = sum(not found for found in tried.values())
@@ -97,14 +97,15 @@ class _Row:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        errors = (f"{_compile(one)}: {error}" for one, error in self.headers if error)
+        errors = (f"{_compile(headers)}: {error}" for headers, error in self.headers if error)
         return (*(self.imports or ()), *errors)
 
     @property
     def line(self) -> str:
         imports = NOT_TRIED if self.imports is None else "; ".join(self.imports) or "works"
         words = (
-            f"{one.name}: {NO_GCC if error is None else error or 'compile'}" for one, error in self.headers
+            f"{headers.name}: {NO_GCC if error is None else error or 'compile'}"
+            for headers, error in self.headers
         )
         return f"| {_row(self.cell)} | {imports} | {'; '.join(words) or 'none'} |"
 
@@ -119,7 +120,7 @@ def rows(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
         _Row(
             cell=cell,
             imports=_imported(cell, work, chosen),
-            headers=tuple((one, work.compiled(one)) for one in combinations.compiles([cell])),
+            headers=tuple((headers, work.compiled(headers)) for headers in combinations.compiles([cell])),
         )
         for cell in combinations.sample(cells, chosen.seed, chosen.rows)
     ]
@@ -136,10 +137,10 @@ def rows(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
 def refusals(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
     """Random rows that one changed value made impossible."""
     picked = combinations.refusals(cells, chosen.seed, chosen.refusals)
-    answers = [(one, contradict.ask(one, work)) for one in picked]
+    answers = [(refusal, contradict.ask(refusal, work)) for refusal in picked]
     wrong = [
-        f"{one.rule.name}: {one.clash.reason}: {answer.said}"
-        for one, answer in answers
+        f"{refusal.rule.name}: {refusal.clash.reason}: {answer.said}"
+        for refusal, answer in answers
         if answer.outcome is contradict.Outcome.CONTRADICTS
     ]
     counts = {
@@ -149,15 +150,15 @@ def refusals(cells: Sequence[Cell], work: Work, chosen: Chosen) -> Section:
         f"{count} {outcome}" for outcome, count in counts.items()
     )
     lines = ["| rule | refused | the source |", "|---|---|---|"]
-    for one, answer in answers:
-        values = " with ".join(f"{name} {value}" for name, value in one.clash.values)
+    for refusal, answer in answers:
+        values = " with ".join(f"{name} {value}" for name, value in refusal.clash.values)
         text = answer.said.replace("|", "\\|").replace("\n", " ")
-        lines.append(f"| {one.rule.name} | {values} | {answer.outcome}: {text} |")
+        lines.append(f"| {refusal.rule.name} | {values} | {answer.outcome}: {text} |")
     return Section(title="Random refusals", said=f"{said}.", wrong=tuple(wrong), lines=tuple(lines))
 
 
-def _compile(one: Compile) -> str:
-    return f"{one.name} {one.version} with gcc {one.gcc}"
+def _compile(headers: Compile) -> str:
+    return f"{headers.name} {headers.version} with gcc {headers.gcc}"
 
 
 def _row(cell: Cell) -> str:

@@ -93,7 +93,9 @@ def updated(tables: Tables, answers: Iterable[Answer], today: str) -> dict[str, 
         old = new.setdefault(table, {}).get(key)
         if old is None or old.value != value or old.fact.how is not How.READ:
             sources = "; ".join(
-                one.source for one in said if (one.table, one.key) == (table, key) and not one.why
+                answer.source
+                for answer in said
+                if (answer.table, answer.key) == (table, key) and not answer.why
             )
             new[table][key] = Entry(key=key, value=value, fact=read(sources, today))
     return {

@@ -61,7 +61,9 @@ def read(sources: Sources) -> Iterator[Answer]:
         ("releases", package, partial(_released, sources, package, since)) for package, since in PACKAGES
     )
     required = dict.fromkeys(requirement for _, requirement in SOURCE_ONLY)
-    yield from ask_all(("requirements", one, partial(_installable, sources, one)) for one in required)
+    yield from ask_all(
+        ("requirements", requirement, partial(_installable, sources, requirement)) for requirement in required
+    )
 
 
 def on_arm(sources: Sources) -> Iterator[Answer]:
@@ -178,7 +180,7 @@ def _of(needs: Iterable[Requirement], name: str) -> SpecifierSet | None:
 
 def _pinned(needs: Iterable[Requirement], name: str) -> str:
     specifier = _of(needs, name)
-    exact = [one.version for one in specifier or () if one.operator == "=="]
+    exact = [part.version for part in specifier or () if part.operator == "=="]
     return exact[0] if len(exact) == 1 else ""
 
 
@@ -197,7 +199,7 @@ def _assigned(source: str, name: str) -> object:
     for node in _parsed(source).body:
         target = node.target if isinstance(node, ast.AnnAssign) else None
         targets = node.targets if isinstance(node, ast.Assign) else [target]
-        named = any(isinstance(one, ast.Name) and one.id == name for one in targets)
+        named = any(isinstance(assigned, ast.Name) and assigned.id == name for assigned in targets)
         if named and isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
             return node.value.value
     return None
@@ -242,10 +244,12 @@ def plugins(sources: Sources, platform: Platform = AMD64) -> Iterator[Answer]:
     except SiteError as error:
         yield Answer(table=table, key="jax-cuda-plugin", why=error.cause)
         return
-    releases = sorted({version for one in found.values() for version in one if version >= Version("0.7")})
+    releases = sorted(
+        {version for versions in found.values() for version in versions if version >= Version("0.7")}
+    )
     questions: list[Question] = []
     for version in releases:
-        files = {major: one[version] for major, one in found.items() if version in one}
+        files = {major: versions[version] for major, versions in found.items() if version in versions}
         questions.append((table, str(version), partial(_plugins, sources, version, files, platform)))
     yield from ask_all(questions)
 
@@ -258,7 +262,7 @@ def _plugins(
     described: Entry = {}
     for major, wheels in files.items():
         newest = index.pythons(wheels)[-1]
-        wheel = [one for one in wheels if newest in index.pythons([one])][-1]
+        wheel = [file for file in wheels if newest in index.pythons([file])][-1]
         described[major] = _of_plugin(sources, wheel, platform)
     entry = {"python": f"{pythons[0]}-{pythons[-1]}", "glibc": index.glibc(every), "plugins": described}
     names = " and ".join(f"jax-cuda{major}-plugin" for major in files)
@@ -302,7 +306,7 @@ def device_code(library: bytes) -> str:
             found.add((kind, struct.unpack_from("<I", library, entry + 28)[0]))
             entry += size + body
         at = library.find(FATBIN, at + 4)
-    ordered = sorted(found, key=lambda one: (-one[0], one[1]))
+    ordered = sorted(found, key=lambda code: (-code[0], code[1]))
     return " ".join(f"{KINDS[kind]}_{arch}" for kind, arch in ordered)
 
 
@@ -334,7 +338,7 @@ def _mxnet_release(sources: Sources, found: list[tuple[str, Wheel]]) -> tuple[En
     allowed = SpecifierSet(
         sources.once(wheel.sha256, "numpy", lambda: _numpy(web.archive(wheel.url, wheel.size)))
     ) & SpecifierSet(f"<{mxnet.NUMPY.below}")
-    usable = [one for one in sources.wheels("numpy") if one.version in allowed]
+    usable = [file for file in sources.wheels("numpy") if file.version in allowed]
     pythons = index.pythons(usable)
     value = {"builds": builds, "python": f"{pythons[0]}-{pythons[-1]}", "numpy": str(allowed)}
     return value, f"the package index: mxnet-cu80 to mxnet-cu112 {wheel.version}, numpy"

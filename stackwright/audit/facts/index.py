@@ -86,7 +86,7 @@ def pythons(files: Iterable[Wheel]) -> tuple[str, ...]:
         for interpreter, abi in tags
         if abi in (interpreter, f"{interpreter}m", "abi3")
     ]
-    return tuple(f"3.{minor}" for minor in sorted({int(one[1]) for one in found if one}))
+    return tuple(f"3.{minor}" for minor in sorted({int(match[1]) for match in found if match}))
 
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(5, 16))
@@ -95,7 +95,7 @@ PYTHONS = tuple(f"3.{minor}" for minor in range(5, 16))
 def installable(files: Iterable[Wheel]) -> tuple[str, ...]:
     """Return the releases of Python that can install one of the files, pure ones too."""
     found = tuple(files)
-    return tuple(python for python in PYTHONS if any(_installs(one, python) for one in found))
+    return tuple(python for python in PYTHONS if any(_installs(wheel, python) for wheel in found))
 
 
 def _installs(wheel: Wheel, python: str) -> bool:
@@ -121,7 +121,11 @@ def glibc(files: Iterable[Wheel]) -> str:
 def _glibcs(file: Wheel) -> list[str]:
     names = (MACHINE.sub("", tag.platform) for tag in file.tags)
     found = ((name, re.fullmatch(r"manylinux_(\d+)_(\d+)", name)) for name in names)
-    return [f"{one[1]}.{one[2]}" if one else LEGACY[name] for name, one in found if one or name in LEGACY]
+    return [
+        f"{match[1]}.{match[2]}" if match else LEGACY[name]
+        for name, match in found
+        if match or name in LEGACY
+    ]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -35,8 +35,8 @@ def offered(versions: Mapping[str, str]) -> dict[str, Any]:
     own, toolkit = _minor(versions["python3"]), versions.get("nvidia-cuda-toolkit")
     return {
         "glibc": _minor(versions["libc6"]),
-        "python": [own, *(one for one in _numbered(versions, r"python(3\.\d+)") if one != own)],
-        "gcc": [one for one in _numbered(versions, r"gcc-(\d+(?:\.\d+)?)") if f"g++-{one}" in versions],
+        "python": [own, *(python for python in _numbered(versions, r"python(3\.\d+)") if python != own)],
+        "gcc": [gcc for gcc in _numbered(versions, r"gcc-(\d+(?:\.\d+)?)") if f"g++-{gcc}" in versions],
         "cuda": _minor(toolkit) if toolkit else None,
         "openmpi": upstream(versions["openmpi-bin"]),
         "mpich": upstream(versions["mpich"]),
@@ -51,4 +51,4 @@ def _minor(version: str) -> str:
 
 def _numbered(versions: Mapping[str, str], pattern: str) -> list[str]:
     found = (re.fullmatch(pattern, name) for name in versions)
-    return sorted((one[1] for one in found if one), key=distributions.as_numbers)
+    return sorted((match[1] for match in found if match), key=distributions.as_numbers)

@@ -90,7 +90,9 @@ def _gcc(sources: Sources, project: str, wheel: Wheel) -> tuple[Any, str]:
     if inside:
         return inside, f"{project} {wheel.version}: crt/host_config.h"
     release = (wheel.version.major, wheel.version.minor)
-    headers = [one for one in sources.wheels(HEADERS) if (one.version.major, one.version.minor) == release]
+    headers = [
+        file for file in sources.wheels(HEADERS) if (file.version.major, file.version.minor) == release
+    ]
     if not headers:
         raise SiteError(f"{HEADERS} has no release {wheel.version.major}.{wheel.version.minor}")
     value = sources.once(headers[-1].sha256, "host_config.h", partial(header, headers[-1]))

@@ -113,7 +113,9 @@ def page(compared: Sequence[Compared], today: str) -> str:
 
 def _counts(compared: Sequence[Compared], table: str) -> tuple[int, int, int]:
     own = [line for line in compared if line.table == table]
-    agree, cannot = (sum(line.outcome is one for line in own) for one in (Outcome.AGREES, Outcome.CANNOT))
+    agree, cannot = (
+        sum(line.outcome is outcome for line in own) for outcome in (Outcome.AGREES, Outcome.CANNOT)
+    )
     return agree, sum(line.differs for line in own), cannot
 
 

@@ -44,7 +44,7 @@ def _short(line: str) -> str:
 
 
 def _moved(what: str, found: Sequence[Moved]) -> Iterator[str]:
-    yield from (f"  {what} {one}" for one in found[:MOVES])
+    yield from (f"  {what} {moved}" for moved in found[:MOVES])
     if len(found) > MOVES:
         yield f"  and {len(found) - MOVES} more of them"
 

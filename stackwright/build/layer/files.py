@@ -92,7 +92,7 @@ def archive(tree: Path, entries: Iterable[Entry]) -> bytes:
     """Return the layer as a tar: of root, sorted, and with the time that all our builds have."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as target:
-        for entry in sorted(entries, key=lambda one: one.path):
+        for entry in sorted(entries, key=lambda entry: entry.path):
             member = tarfile.TarInfo(entry.path.lstrip("/"))
             member.mtime, member.mode = EPOCH, entry.mode
             if entry.kind is Kind.FOLDER:

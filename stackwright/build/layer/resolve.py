@@ -50,7 +50,7 @@ def resolve(question: Question, *, site: Site, runner: Runner) -> Resolved:
     stack = question.stack
     wanted, there = asked.split(question.wanted, asked.inside(stack))
     if not wanted:
-        names = ", ".join(f"{one.name} {one.version}" for one in there)
+        names = ", ".join(f"{package.name} {package.version}" for package in there)
         raise UsageError(f"{NOTHING}: {names}", place=stack.id, hint="there is no layer to make")
     cell = asked.cell(stack, wanted)
     asked.refuse_fields(cell)

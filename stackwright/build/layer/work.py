@@ -159,7 +159,7 @@ def published(of: Subject) -> str:
     described = (engine.inspect(of.docker, of.image.id) if of.docker else None) or {}
     digests = described.get("RepoDigests") or ()
     repository = re.split(r"@|:(?=[^/]*$)", of.image.image)[0]
-    ordered = sorted(digests, key=lambda one: not one.startswith(f"{repository}@"))
+    ordered = sorted(digests, key=lambda digest: not digest.startswith(f"{repository}@"))
     return ordered[0].partition("@")[2] if ordered else ""
 
 

@@ -94,8 +94,8 @@ def engines(client: Client, *more: str) -> tuple[str, ...]:
     needs = (ENGINE, *more)
     return tuple(
         name
-        for name, one in workers.items()
-        if all(one.get("resources", {}).get(need, 0) >= 1 for need in needs)
+        for name, worker in workers.items()
+        if all(worker.get("resources", {}).get(need, 0) >= 1 for need in needs)
     )
 
 

@@ -155,7 +155,7 @@ def _differences(job: Job) -> tuple[Difference, ...] | None:
     if not of_image.is_dir():
         return None
     found = differences(gather(of_image), gather(job.facts(World.DEFINITION)))
-    return tuple(_shortened(one) for one in found)
+    return tuple(_shortened(difference) for difference in found)
 
 
 def _renamed(job: Job, current: Record, sif: SifFile) -> Record:
@@ -178,7 +178,7 @@ def problem(current: Record) -> VerdictError | None:
     verdict = current.verdict(World.DEFINITION)
     failed = [f"{check.tier}: {check.id}: {check.detail}" for check in verdict.failed] if verdict else []
     found = current.definition.unexplained if current.definition else ()
-    unexplained = [f"not as in the image: {one}" for one in found]
+    unexplained = [f"not as in the image: {difference}" for difference in found]
     if not failed and not unexplained:
         return None
     counts = (("checks failed", failed), ("unexplained differences from the image", unexplained))

@@ -16,7 +16,7 @@ from stackwright.core.launch import launchers as launch
 from stackwright.core.launch import tools
 from stackwright.core.model.row import Stack
 
-BY_SSH = ", ".join(name for name, one in launch.LAUNCHERS.items() if "hosts" in one.reads)
+BY_SSH = ", ".join(name for name, launcher in launch.LAUNCHERS.items() if "hosts" in launcher.reads)
 
 
 def launchers(command: Callable[..., None]) -> Callable[..., None]:
@@ -34,7 +34,7 @@ def _refuse_foreign(launcher: str, stack: Stack) -> None:
     """Refuse a launcher that comes with a communication layer that the row does not have."""
     if launcher in LAUNCHERS and launcher not in started_by(dict(stack.communication)):
         owner = next(layer for layer in COMMUNICATION if launcher in dict(layer.launchers))
-        has = " and ".join(one.title for one in of(stack.communication))
+        has = " and ".join(layer.title for layer in of(stack.communication))
         raise UsageError(
             f"--{launcher} starts programs of {owner.title}, and {stack.id} has {has}",
             hint=f"add {owner.name} to the row, or: ./build.py launch {stack.id} --mpirun",

@@ -95,5 +95,5 @@ def _between(path: str, one: Any, other: Any) -> Iterator[Difference]:
 def _named(value: Any) -> Any:
     """As it would be if a lent driver had always the same name."""
     if isinstance(value, list):
-        return [_named(one) for one in value]
+        return [_named(entry) for entry in value]
     return LENT.sub("/driver/", value) if isinstance(value, str) else value

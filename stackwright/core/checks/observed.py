@@ -31,8 +31,8 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield from _mpi(text(dig(facts, "system", "mpirun")) or "")
     packages = dig(facts, "system", "python_packages")
     versions = {normal(name): version for name, version in packages.items()} if packages else {}
-    for one in of((*stack.frameworks, *stack.communication)):
-        yield one.name, text(versions.get(one.package))
+    for component in of((*stack.frameworks, *stack.communication)):
+        yield component.name, text(versions.get(component.package))
     for added in stack.pip:
         yield f"pip.{added.name}", text(versions.get(added.name))
     for tool in stack.tools:
@@ -67,14 +67,14 @@ def _of_source(compiled: Compiled, note: Any) -> Iterator[tuple[str, str | None]
 
 def _own(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     """What the row adds besides Python packages, as far as an image names it."""
-    for one in stack.build_env:
+    for variable in stack.build_env:
         notes = [dig(facts, "compiled", source.name, "note", "environment") for source in stack.compiled]
-        values = {text(dig(note, one.name)) for note in notes}
-        yield f"build-env.{one.name}", values.pop() if len(values) == 1 else None
+        values = {text(dig(note, variable.name)) for note in notes}
+        yield f"build-env.{variable.name}", values.pop() if len(values) == 1 else None
     for package in stack.apt:
         yield f"apt.{package.name}", text(dig(facts, "system", "distribution_packages", package.name))
-    for one in stack.env:
-        yield f"env.{one.name}", text(dig(facts, "system", "environment", one.name))
+    for variable in stack.env:
+        yield f"env.{variable.name}", text(dig(facts, "system", "environment", variable.name))
     config = dig(facts, "image", "Config")
     words = dig(config, "Entrypoint") if stack.entrypoint else None
     yield "entrypoint", text(words[len(ENTRYPOINT) :]) if isinstance(words, list) else None

@@ -15,7 +15,7 @@ WHO = "stranger"
 def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ...]:
     """What probes/run.py is asked to do as the image's user."""
     compiling = ("compile",) if stranger.compiles_at_run_time(stack) else ()
-    every = [one.words(stack, gpus) for one in of((*stack.frameworks, *stack.communication))]
+    every = [component.words(stack, gpus) for component in of((*stack.frameworks, *stack.communication))]
     compiled = (f"compiled={','.join(package.name for package in stack.compiled)}",) if stack.compiled else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),

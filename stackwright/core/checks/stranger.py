@@ -19,7 +19,7 @@ STRANGER = "12345:23456"
 
 
 def compiles_at_run_time(stack: Stack) -> bool:
-    return any(one.compiles for one in of(stack.frameworks))
+    return any(framework.compiles for framework in of(stack.frameworks))
 
 
 def first_run(stack: Stack) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def collectives(stack: Stack, facts: Facts) -> Finding:
             wrong = [f"{found['error']}: {cause(str(found.get('output', '')))}"]
         if not wrong and [rank["size"] for rank in ranks] != [RANKS] * RANKS:
             wrong = [f"{len(ranks)} ranks left a result, {RANKS} were started"]
-        problems += [f"{run}: {one}" for one in wrong or allreduce(ranks)]
+        problems += [f"{run}: {problem}" for problem in wrong or allreduce(ranks)]
     return finding(problems, ", ".join(first_run(stack)))
 
 

@@ -28,9 +28,15 @@ def context(stack: Stack, sources: Sources) -> dict[str, bytes]:
     of_source = blocks(compiled_pins(stack.lock))
     return {
         f"{FOLDER}/build-distribution.sh": dict(sources.files)[SCRIPT],
-        **{f"{FOLDER}/{one.name}/source.txt": of_source[one.name].encode() for one in stack.compiled},
-        **{f"{FOLDER}/{one.name}/needs.txt": "".join(_needs(one, stack)).encode() for one in stack.compiled},
-        **{f"{FOLDER}/{one.name}/env.txt": _environment(one).encode() for one in stack.compiled},
+        **{
+            f"{FOLDER}/{package.name}/source.txt": of_source[package.name].encode()
+            for package in stack.compiled
+        },
+        **{
+            f"{FOLDER}/{package.name}/needs.txt": "".join(_needs(package, stack)).encode()
+            for package in stack.compiled
+        },
+        **{f"{FOLDER}/{package.name}/env.txt": _environment(package).encode() for package in stack.compiled},
     }
 
 
@@ -47,7 +53,7 @@ def _environment(compiled: Compiled) -> str:
 def values(stack: Stack, sources: Sources) -> dict[str, Any]:
     """Return what the templates name."""
     return {
-        "compiled": tuple((one, key(one, stack, sources)) for one in stack.compiled),
+        "compiled": tuple((package, key(package, stack, sources)) for package in stack.compiled),
         "compile_tools": TOOLS,
         "arch_list": ";".join(sorted(stack.gpu_arch, key=lambda arch: tuple(map(int, arch.split("."))))),
     }

@@ -26,31 +26,33 @@ def _extensions(compiled: Compiled, facts: Facts) -> dict[str, Mapping[str, Any]
 
 
 def _all(stack: Stack, facts: Facts) -> Iterator[tuple[Compiled, str, Mapping[str, Any]]]:
-    for one in stack.compiled:
-        for path, found in _extensions(one, facts).items():
-            yield one, path, found
+    for compiled in stack.compiled:
+        for path, found in _extensions(compiled, facts).items():
+            yield compiled, path, found
 
 
 def source(stack: Stack, facts: Facts) -> Finding:
     problems, seen = [], []
-    for one in stack.compiled:
-        note = _note(one, facts)
+    for compiled in stack.compiled:
+        note = _note(compiled, facts)
         made, asked = (note.get("source") or {}).get("sha256"), note.get("environment")
-        seen.append(f"{one.name} {one.version}")
-        if made != one.sha256:
-            problems.append(f"{one.name} was compiled from {made}, the lock has {one.sha256}")
-        if asked != dict(one.environment):
-            problems.append(f"{one.name} was compiled with {asked}, the row has {dict(one.environment)}")
+        seen.append(f"{compiled.name} {compiled.version}")
+        if made != compiled.sha256:
+            problems.append(f"{compiled.name} was compiled from {made}, the lock has {compiled.sha256}")
+        if asked != dict(compiled.environment):
+            problems.append(
+                f"{compiled.name} was compiled with {asked}, the row has {dict(compiled.environment)}"
+            )
     return finding(problems, listed(seen))
 
 
 def compiler(stack: Stack, facts: Facts) -> Finding:
     """gcc writes its release into each file that it makes; the wheel's note is of the program itself."""
     problems, seen = [], set()
-    for one in stack.compiled:
-        noted = _note(one, facts).get("gcc")
+    for compiled in stack.compiled:
+        noted = _note(compiled, facts).get("gcc")
         if noted is None or not same_release(stack.gcc, noted):
-            problems.append(f"{one.name} notes gcc {noted}, the row's is {stack.gcc}")
+            problems.append(f"{compiled.name} notes gcc {noted}, the row's is {stack.gcc}")
     for _, path, found in _all(stack, facts):
         seen.update(found["gcc"])
         if not any(same_release(stack.gcc, release) for release in found["gcc"]):
@@ -62,31 +64,34 @@ def against(stack: Stack, facts: Facts) -> Finding:
     """All that was there while it was compiled, and is in the image, is the same release."""
     problems: list[str] = []
     locked = {package.name: package.version for package in stack.lock.packages}
-    for one in stack.compiled:
-        note = _note(one, facts)
+    for compiled in stack.compiled:
+        note = _note(compiled, facts)
         there = note.get("packages") or {}
         python = str(note.get("python"))
         problems += [
-            f"{one.name} was compiled against {name} {there.get(name, 'of none')}, the image has {version}"
+            f"{compiled.name} was compiled against {name} {there.get(name, 'of none')}, "
+            f"the image has {version}"
             for name, version in locked.items()
-            if (name in there or name in one.needs) and there.get(name) != version
+            if (name in there or name in compiled.needs) and there.get(name) != version
         ]
         if numbers(python)[:2] != numbers(stack.python)[:2]:
-            problems.append(f"{one.name} was compiled for Python {python}")
-    return finding(problems, listed(one.name for one in stack.compiled))
+            problems.append(f"{compiled.name} was compiled for Python {python}")
+    return finding(problems, listed(compiled.name for compiled in stack.compiled))
 
 
 def gpu_code(stack: Stack, facts: Facts) -> Finding:
     """A build that finds no GPU may leave its CUDA code out, and say nothing."""
     problems, seen = [], []
-    for one in stack.compiled:
-        note = _note(one, facts)
+    for compiled in stack.compiled:
+        note = _note(compiled, facts)
         nvcc, files = note.get("nvcc"), note.get("cuda_sources")
         if nvcc is not None and not same_release(stack.cuda, nvcc):
-            problems.append(f"{one.name} was compiled by nvcc {nvcc}, the row's is {stack.cuda}")
-        has = any(found["gpu_code"] for found in _extensions(one, facts).values())
-        if not has and (nvcc or files) and not sources.of(one.name).later(one.environment):
-            problems.append(f"{one.name} has {files} sources of CUDA, and no file of it has code for a GPU")
+            problems.append(f"{compiled.name} was compiled by nvcc {nvcc}, the row's is {stack.cuda}")
+        has = any(found["gpu_code"] for found in _extensions(compiled, facts).values())
+        if not has and (nvcc or files) and not sources.of(compiled.name).later(compiled.environment):
+            problems.append(
+                f"{compiled.name} has {files} sources of CUDA, and no file of it has code for a GPU"
+            )
     for _, path, found in _all(stack, facts):
         made = found["kernels"]["sm"]
         missing = [arch for arch in stack.gpu_arch if arch not in made]
@@ -101,12 +106,12 @@ def gpu_code(stack: Stack, facts: Facts) -> Finding:
 
 def cpu_flags(stack: Stack, facts: Facts) -> Finding:
     problems, seen = [], set()
-    for one in stack.compiled:
-        flags = list(_note(one, facts)["cpu_flags"])
+    for compiled in stack.compiled:
+        flags = list(_note(compiled, facts)["cpu_flags"])
         seen.update(flags)
         foreign = [flag for flag in flags if flag not in stack.platform.cpu_flags]
         if foreign:
-            problems.append(f"{one.name} was compiled with {listed(foreign)}")
+            problems.append(f"{compiled.name} was compiled with {listed(foreign)}")
     return finding(problems, " ".join(sorted(seen)) or "the compiler's own")
 
 
@@ -114,13 +119,15 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
     """The library that a process maps once it has loaded the extension, by its place and its name."""
     problems, seen = [], set()
     wanted = MPI_FAMILY[MPI_LIBRARY[stack.mpi.flavour]]
-    for one in stack.compiled:
-        noted = _note(one, facts).get("mpi")
+    for compiled in stack.compiled:
+        noted = _note(compiled, facts).get("mpi")
         if noted is not None and not same_release(stack.mpi.version, noted):
-            problems.append(f"{one.name} was compiled with MPI {noted}, the row's is {stack.mpi.version}")
-        maps = [path for found in _extensions(one, facts).values() for path in found["mpi"]]
+            problems.append(
+                f"{compiled.name} was compiled with MPI {noted}, the row's is {stack.mpi.version}"
+            )
+        maps = [path for found in _extensions(compiled, facts).values() for path in found["mpi"]]
         if noted is not None and not maps:
-            problems.append(f"{one.name} was compiled by an MPI's compiler, and loads no MPI")
+            problems.append(f"{compiled.name} was compiled by an MPI's compiler, and loads no MPI")
     for _, path, found in _all(stack, facts):
         for library in found["mpi"]:
             seen.add(library)
@@ -132,10 +139,10 @@ def mpi(stack: Stack, facts: Facts) -> Finding:
 
 def loads(stack: Stack, facts: Facts) -> Finding:
     problems, count = [], 0
-    for one, path, found in _all(stack, facts):
+    for compiled, path, found in _all(stack, facts):
         count += 1
         if found["error"]:
-            problems.append(f"{one.name}: {path}: {found['error']}")
+            problems.append(f"{compiled.name}: {path}: {found['error']}")
     return finding(problems, f"{count} extensions")
 
 

@@ -30,6 +30,6 @@ def build_needs(which: str, lock: Lock) -> tuple[str, ...]:
     """
     present = {package.name for package in (*lock.packages, *lock.builders)}
     found = set(dict(lock.needs).get(which, ()))
-    while more := {one for one, askers in lock.asked_by if found & set(askers)} - found:
+    while more := {needed for needed, askers in lock.asked_by if found & set(askers)} - found:
         found |= more
     return tuple(sorted((found & present) - {package.name for package in lock.compiled}))

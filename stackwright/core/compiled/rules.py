@@ -18,31 +18,31 @@ LOCKED = read("matrix.yaml and the lock", "2026-11-22")
 
 def _once(cell: Cell) -> Answer:
     """Refuse what pip would install again over the wheel that was compiled."""
-    wheels = {name(one): one for one in cell.pip}
-    for one in cell.compile:
-        if other := wheels.get(name(one)):
+    wheels = {name(addition): addition for addition in cell.pip}
+    for addition in cell.compile:
+        if other := wheels.get(name(addition)):
             return Clash(
-                values=(("compile", one.requirement), ("pip", other.requirement)),
-                reason=f"{name(one)} is compiled from source or a wheel of the index, and not both",
+                values=(("compile", addition.requirement), ("pip", other.requirement)),
+                reason=f"{name(addition)} is compiled from source or a wheel of the index, and not both",
             )
     return Ruling.FITS if cell.compile else Ruling.SILENT
 
 
 def _known(cell: Cell) -> Answer:
-    for one in cell.compile:
-        found = sources.of(name(one))
+    for addition in cell.compile:
+        found = sources.of(name(addition))
         if found.other:
-            return Clash(values=(("compile", one.requirement),), reason=found.other, fact=found.fact)
+            return Clash(values=(("compile", addition.requirement),), reason=found.other, fact=found.fact)
     return Ruling.FITS if cell.compile else Ruling.SILENT
 
 
 def _variables(cell: Cell) -> Answer:
     """Refuse what would make a wheel for another row than this one."""
-    for one in cell.compile:
-        for variable, value in one.environment:
+    for addition in cell.compile:
+        for variable, value in addition.environment:
             if sources.SET_BY_US.fullmatch(variable):
                 return Clash(
-                    values=(("compile", one.requirement), (variable, value)),
+                    values=(("compile", addition.requirement), (variable, value)),
                     reason=f"{variable} follows from the row's own fields, and is set for every build",
                 )
     return Ruling.FITS if cell.compile else Ruling.SILENT
@@ -59,10 +59,10 @@ def _platform(cell: Cell) -> Answer:
 
 def _as_named(cell: Cell, lock: Lock) -> Clash | None:
     locked = {package.name: package.version for package in lock.compiled}
-    for one in compiled(cell):
-        version = locked.get(name(one))
-        if version is None or not accepts(one, version):
-            values = (("compile", one.requirement), (name(one), version or "not locked"))
+    for addition in compiled(cell):
+        version = locked.get(name(addition))
+        if version is None or not accepts(addition, version):
+            values = (("compile", addition.requirement), (name(addition), version or "not locked"))
             return Clash(values=values, reason="the lock has no such source")
     return None
 

@@ -73,9 +73,9 @@ def _given(cell: Cell) -> tuple[Variable, ...]:
 
 
 def _names(cell: Cell) -> Answer:
-    for one in _given(cell):
-        if why := _why(one):
-            return Clash(values=((FIELD, one.name),), reason=why)
+    for variable in _given(cell):
+        if why := _why(variable):
+            return Clash(values=((FIELD, variable.name),), reason=why)
     return Ruling.FITS if _given(cell) else Ruling.SILENT
 
 
@@ -84,10 +84,10 @@ def _once(cell: Cell) -> Answer:
     wanted = compiled(cell)
     for which in dict.fromkeys(map(name, wanted)):
         known = dict(environment(which, wanted))
-        for one in _given(cell):
-            if one.name in known:
-                reason = f"{which} is compiled with {one.name}={known[one.name]}, by its own env"
-                return Clash(values=((FIELD, one.name), ("compile", which)), reason=reason)
+        for variable in _given(cell):
+            if variable.name in known:
+                reason = f"{which} is compiled with {variable.name}={known[variable.name]}, by its own env"
+                return Clash(values=((FIELD, variable.name), ("compile", which)), reason=reason)
     return Ruling.FITS if _given(cell) and wanted else Ruling.SILENT
 
 

@@ -56,7 +56,9 @@ def of_kind(*kinds: Kind) -> tuple[Component, ...]:
 FRAMEWORKS = of_kind(Kind.FRAMEWORK)
 COMMUNICATION = of_kind(Kind.COMMUNICATION)
 TOOLS = of_kind(Kind.TOOL)
-MODULES = tuple(one for one in COMPONENTS if one.kind not in (Kind.COMMUNICATION, Kind.TOOL))
+MODULES = tuple(
+    component for component in COMPONENTS if component.kind not in (Kind.COMMUNICATION, Kind.TOOL)
+)
 """What a row trains with."""
 
 
@@ -143,12 +145,15 @@ def versions(cell: Cell, components: tuple[Component, ...] = MODULES) -> dict[st
 def compiled(cell: Cell) -> tuple[Addition, ...]:
     """Return what is compiled from source for a row: of its components, and what it names itself."""
     present = (component for component in COMPONENTS if cell.value(component.name))
-    return (*(one for component in present for one in component.compiled(cell)), *cell.compile)
+    return (*(addition for component in present for addition in component.compiled(cell)), *cell.compile)
 
 
 def by_pip(cell: Cell) -> tuple[Addition, ...]:
     """Return what is resolved together with a row's frameworks: of its tools, and what it names itself."""
-    return (*(one for tool in TOOLS if cell.value(tool.name) for one in tool.added(cell)), *cell.pip)
+    return (
+        *(addition for tool in TOOLS if cell.value(tool.name) for addition in tool.added(cell)),
+        *cell.pip,
+    )
 
 
 def asking(cell: Cell) -> dict[str, tuple[Addition, ...]]:
@@ -176,7 +181,7 @@ def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
 FIELDS = (
     "provider", "os", "platform", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
-    *(one.name for one in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
+    *(component.name for component in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
     "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip
 """Of a row, in the order of the notation."""
@@ -185,8 +190,8 @@ FIELDS = (
 def rules(first: Place, others: tuple[Placed, ...] = ()) -> tuple[CellRule, ...]:
     """The components' rules of one place, and ``others`` of it, in the order in which they are asked."""
     every = (*(rule for component in COMPONENTS for rule in component.rules), *others)
-    placed = [one for one in every if first <= one.at < first + 100]
-    return tuple(one.rule for one in sorted(placed, key=lambda one: one.at))
+    placed = [entry for entry in every if first <= entry.at < first + 100]
+    return tuple(entry.rule for entry in sorted(placed, key=lambda entry: entry.at))
 
 
 def lowest_limit(cell: Cell, package: str) -> tuple[str, Limit] | None:
@@ -197,4 +202,4 @@ def lowest_limit(cell: Cell, package: str) -> tuple[str, Limit] | None:
         for limit in component.limits
         if limit.package == package and (version := cell.value(component.name)) and limit.holds(version)
     ]
-    return min(limits, key=lambda one: as_numbers(one[1].below), default=None)
+    return min(limits, key=lambda pair: as_numbers(pair[1].below), default=None)

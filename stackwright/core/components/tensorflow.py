@@ -75,7 +75,7 @@ NUMPY = Limit(
 
 def _describe(minor: str, value: Mapping[str, Any]) -> dict[str, Any]:
     tested = next(((cuda, cudnn) for release, cuda, cudnn in TESTED_WITH if release == minor), None)
-    rest = {name: one for name, one in value.items() if name != "keras"}
+    rest = {name: entry for name, entry in value.items() if name != "keras"}
     keras = {"takes": (("keras", value["keras"]),) if value.get("keras") else ()}
     return {**rest, **keras, **({"cuda": tested[0], "cudnn": tested[1]} if tested else {})}
 

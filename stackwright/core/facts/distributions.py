@@ -102,7 +102,7 @@ class Distribution:
 
 def _distribution(id: str, **own: Any) -> Distribution:
     """Return what we know of a release for ourselves, with what its mirror says."""
-    entry = next(one for one in entries.load("distributions") if one.key == id)
+    entry = next(entry for entry in entries.load("distributions") if entry.key == id)
     value = dict(entry.value)
     first, *others = value.pop("python")
     return Distribution(

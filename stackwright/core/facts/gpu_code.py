@@ -35,9 +35,9 @@ class Code:
     def runs(self, arch: str) -> Runs:
         """Return how the wheel's code runs on a GPU of this compute capability."""
         wanted = as_numbers(arch)
-        if any(_same_chip(one, wanted) and one[0] == wanted[0] and one <= wanted for one in self.machine):
+        if any(_same_chip(code, wanted) and code[0] == wanted[0] and code <= wanted for code in self.machine):
             return Runs.AS_IS
-        return Runs.FROM_PTX if any(one <= wanted for one in self.ptx) else Runs.NOT
+        return Runs.FROM_PTX if any(code <= wanted for code in self.ptx) else Runs.NOT
 
 
 def _same_chip(made_for: tuple[int, ...], gpu: tuple[int, ...]) -> bool:

@@ -60,24 +60,24 @@ def split(
     ``inside`` has the distributions of the parent by name, with those that were built for it.
     """
     open_, there = [], []
-    for one in wanted:
-        name = additions.name(one)
+    for addition in wanted:
+        name = additions.name(addition)
         version = inside.get(name)
         if (
             version is not None
-            and not Requirement(one.requirement).extras
-            and additions.accepts(one, version)
+            and not Requirement(addition.requirement).extras
+            and additions.accepts(addition, version)
         ):
             there.append(Package(name=name, version=version))
         else:
-            open_.append(one)
+            open_.append(addition)
     return tuple(open_), tuple(there)
 
 
 def inside(stack: Stack) -> dict[str, str]:
     """Return the parent's distributions by name, with those that were built for it and are in no lock."""
     versions = dict(stack.communication)
-    built = {one.package: versions[one.name] for one in of(stack.communication)}
+    built = {layer.package: versions[layer.name] for layer in of(stack.communication)}
     return {**built, **{package.name: package.version for package in stack.lock.packages}}
 
 
@@ -101,7 +101,7 @@ def constraints(stack: Stack) -> str:
 
 def refuse_fields(asked: Cell) -> None:
     """Raise RejectedError where a rule on additions refuses a requirement by its name."""
-    for rule in (one for one in CELL_RULES if one.name.startswith(OF_ADDITIONS)):
+    for rule in (rule for rule in CELL_RULES if rule.name.startswith(OF_ADDITIONS)):
         answer = rule.ask(asked)
         if isinstance(answer, Clash) and weigh(rule, answer, asked.allow) is Ruling.REFUSES:
             raise _rejected(asked.id, rule.name, answer)
@@ -117,7 +117,7 @@ def answered(stack: Stack, asked: Cell, answer: str, there: Sequence[Package]) -
         stack.lock, packages=(*stack.lock.packages, *new), added=(*stack.lock.added, *new),
         asked_by=found.asked_by, moved=found.moved,
     )  # fmt: skip
-    for rule in (one for one in LOCK_RULES if one.name.startswith(OF_ADDITIONS)):
+    for rule in (rule for rule in LOCK_RULES if rule.name.startswith(OF_ADDITIONS)):
         clash = rule.ask(asked, lock)
         if clash and weigh(rule, clash, asked.allow) is Ruling.REFUSES:
             raise _rejected(asked.id, rule.name, clash)
@@ -131,10 +131,10 @@ def answered(stack: Stack, asked: Cell, answer: str, there: Sequence[Package]) -
 
 def with_layer(stack: Stack, found: Resolved) -> Stack:
     """Return the row that parent and layer together are."""
-    named = {additions.name(one): one.modules for one in found.wanted}
+    named = {additions.name(addition): addition.modules for addition in found.wanted}
     more = tuple(
-        Added(name=one.name, version=one.version, modules=named[one.name])
-        for one in found.new if one.name in named
+        Added(name=package.name, version=package.version, modules=named[package.name])
+        for package in found.new if package.name in named
     )  # fmt: skip
     return replace(stack, lock=found.lock, pip=(*stack.pip, *more))
 
@@ -146,7 +146,7 @@ def of_label(stack: Stack, label: str) -> Stack:
     """
     try:
         said = json.loads(label)["added"]
-        pins = [PIN.fullmatch(one) for one in said]
+        pins = [PIN.fullmatch(line) for line in said]
     except (ValueError, KeyError, TypeError, RecursionError):
         return stack
     own = inside(stack)
@@ -154,7 +154,7 @@ def of_label(stack: Stack, label: str) -> Stack:
     if not new or not stack.lock.packages:
         return stack
     lock = replace(stack.lock, packages=(*stack.lock.packages, *new), added=(*stack.lock.added, *new))
-    more = tuple(Added(name=one.name, version=one.version) for one in new)
+    more = tuple(Added(name=package.name, version=package.version) for package in new)
     return replace(stack, lock=lock, pip=(*stack.pip, *more))
 
 

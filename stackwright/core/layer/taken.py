@@ -41,7 +41,7 @@ def usable(facts: Facts, world: World) -> bool:
     """Tell whether facts were read from outside. Of a SIF there are no layers."""
     wanted = READ if world is World.DOCKER else ("files", "ledger")
     found = [facts.get(name) for name in wanted]
-    if not all(isinstance(one, dict) and "error" not in one for one in found):
+    if not all(isinstance(part, dict) and "error" not in part for part in found):
         return False
     return "not_read" not in facts["ledger"] and facts["files"].get("outside") is True
 
@@ -71,7 +71,7 @@ def _ledger(parent: Facts, new: Facts) -> dict[str, Any]:
     """A folder is in both: it is counted once for each."""
     problems = {
         kind: sorted(map(list, {
-            (path, what) for one in (parent, new) for path, what in one["problems"].get(kind, ())
+            (path, what) for ledger in (parent, new) for path, what in ledger["problems"].get(kind, ())
         }))
         for kind in sorted(parent["problems"].keys() | new["problems"].keys())
     }  # fmt: skip

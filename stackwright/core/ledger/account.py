@@ -40,11 +40,13 @@ def account(tree: Tree, row: Row) -> Account:
         owners[who.partition(" ")[0]] += 1
         parts.setdefault(who, []).append(_line(entry))
     found += _missing(books)
-    found += _two_steps(books, {one.path for one in found})
+    found += _two_steps(books, {known.path for known in found})
     found += [Problem(kind="accounts", path=path, what=what) for path, what in accounts.problems(tree)]
     digests = {who: _digest(lines) for who, lines in parts.items()}
     return Account(
-        problems=tuple(sorted(found, key=lambda one: (one.kind, one.path))), owners=owners, parts=digests
+        problems=tuple(sorted(found, key=lambda known: (known.kind, known.path))),
+        owners=owners,
+        parts=digests,
     )
 
 
@@ -97,16 +99,16 @@ def _two_steps(books: Books, named: set[str]) -> Iterator[Problem]:
     """
     for kind, who, paths in _listings(books):
         there = [
-            one for path in paths
-            if (one := books.tree.entries.get(path)) and one.layer and one.kind is not Kind.FOLDER
+            entry for path in paths
+            if (entry := books.tree.entries.get(path)) and entry.layer and entry.kind is not Kind.FOLDER
         ]  # fmt: skip
-        layers = Counter(one.layer for one in there).most_common(1)
-        for one in there:
-            source = books.tree.entries.get(wheels.source_of(one.path) or "")
-            of_source = source is not None and source.layer == one.layer  # which is named then
-            if one.layer != layers[0][0] and one.path not in named and not of_source:
+        layers = Counter(entry.layer for entry in there).most_common(1)
+        for entry in there:
+            source = books.tree.entries.get(wheels.source_of(entry.path) or "")
+            of_source = source is not None and source.layer == entry.layer  # which is named then
+            if entry.layer != layers[0][0] and entry.path not in named and not of_source:
                 what = "byte-code" if source else kind
-                yield problem(what, one, f"is of another step than the other files of {who}")
+                yield problem(what, entry, f"is of another step than the other files of {who}")
 
 
 def _listings(books: Books) -> Iterator[tuple[str, str, list[str]]]:

@@ -100,11 +100,11 @@ def _listed(path: str, books: Books) -> str | None:
 
 
 def expected(entry: Entry, books: Books) -> tuple[Expected, re.Match[str]] | None:
-    for one in BY_WORLD[books.row.world]:
-        if one.of and one.of not in books.distribution.packages:
+    for declared in BY_WORLD[books.row.world]:
+        if declared.of and declared.of not in books.distribution.packages:
             continue
-        if one.kind is entry.kind and (match := one.path.fullmatch(entry.path)):
+        if declared.kind is entry.kind and (match := declared.path.fullmatch(entry.path)):
             package = match.groupdict().get("package")
             if package is None or package in books.distribution.packages or package == "format":
-                return one, match
+                return declared, match
     return None

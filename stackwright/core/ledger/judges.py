@@ -149,39 +149,41 @@ def _declared(entry: Entry, books: Books) -> Problem | None:
         return None if right else problem("declared", entry, "is not what our step puts there")
     found = expected(entry, books)
     assert found is not None, "it is the owner"
-    one, match = found
-    if one.target is not None:
-        wanted = one.target.pattern.replace("GCC", re.escape(books.row.gcc))
+    declared, match = found
+    if declared.target is not None:
+        wanted = declared.target.pattern.replace("GCC", re.escape(books.row.gcc))
         leads = re.fullmatch(wanted, entry.target)
         return None if leads else problem("links", entry, f"leads to {entry.target}")
-    return _content(entry, one, match, books)
+    return _content(entry, declared, match, books)
 
 
-def _content(entry: Entry, one: Expected, match: re.Match[str], books: Books) -> Problem | None:
+def _content(entry: Entry, declared: Expected, match: re.Match[str], books: Books) -> Problem | None:
     tree = books.tree
-    if one.copy_of:
-        origin = match.expand(one.copy_of)
+    if declared.copy_of:
+        origin = match.expand(declared.copy_of)
         return (
             None
-            if _is_copy(entry, one, origin, tree)
+            if _is_copy(entry, declared, origin, tree)
             else problem("declared", entry, f"is no copy of {origin}")
         )
-    if one.line is not None:
+    if declared.line is not None:
         lines = tree.texts.get(entry.path, "\0").splitlines()
-        odd = [line for line in lines if not one.line.fullmatch(line)]
+        odd = [line for line in lines if not declared.line.fullmatch(line)]
         return problem("declared", entry, f"has {len(odd)} lines that no step writes") if odd else None
-    if one.like:
-        pattern = re.compile(r"/usr/lib/python3\.\d+/venv/scripts/\w+/" + re.escape(match.expand(one.like)))
+    if declared.like:
+        pattern = re.compile(
+            r"/usr/lib/python3\.\d+/venv/scripts/\w+/" + re.escape(match.expand(declared.like))
+        )
         texts = (text for path, text in tree.texts.items() if pattern.fullmatch(path))
         right = any(_fits(template, tree.texts.get(entry.path, "")) for template in texts)
         return None if right else problem("declared", entry, "is not as venv makes it")
     return None
 
 
-def _is_copy(entry: Entry, one: Expected, origin: str, tree: Tree) -> bool:
-    if one.changed is None:
+def _is_copy(entry: Entry, declared: Expected, origin: str, tree: Tree) -> bool:
+    if declared.changed is None:
         return (there := tree.entries.get(origin)) is not None and there.sha256 == entry.sha256
-    pattern, instead = one.changed
+    pattern, instead = declared.changed
     wanted = pattern.sub(instead, tree.texts.get(origin, "\0")).encode(errors="surrogateescape")
     return hashlib.sha256(wanted).hexdigest() == entry.sha256
 

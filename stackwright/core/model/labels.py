@@ -84,4 +84,4 @@ def licenses(stack: Stack) -> str:
     """Return the SPDX expression of the components and NVIDIA's libraries."""
     tools = tuple((tool.name, tool.version) for tool in stack.tools)
     every = of((*stack.communication, *stack.frameworks, *tools))
-    return " AND ".join(sorted({NVIDIA_LICENSE, *(one.license for one in every)}))
+    return " AND ".join(sorted({NVIDIA_LICENSE, *(component.license for component in every)}))

@@ -183,12 +183,12 @@ class Morning:
 
 def combine(mornings: Iterable[Morning]) -> Morning:
     """One morning of the shards of a night; of a row that is in several, the one that started last."""
-    ordered = sorted(mornings, key=lambda one: one.started)
-    rows = {row.row: row for one in ordered for row in one.rows}
-    first, last = ordered[0], max(ordered, key=lambda one: one.finished)
+    ordered = sorted(mornings, key=lambda morning: morning.started)
+    rows = {row.row: row for morning in ordered for row in morning.rows}
+    first, last = ordered[0], max(ordered, key=lambda morning: morning.finished)
     return Morning(
-        run=" ".join(one.run for one in ordered), started=first.started, finished=last.finished,
-        matrix=" ".join(dict.fromkeys(one.matrix for one in ordered)),
-        locked=all(one.locked for one in ordered), margins=first.margins,
+        run=" ".join(morning.run for morning in ordered), started=first.started, finished=last.finished,
+        matrix=" ".join(dict.fromkeys(morning.matrix for morning in ordered)),
+        locked=all(morning.locked for morning in ordered), margins=first.margins,
         rows=tuple(rows[row] for row in sorted(rows)),
     )  # fmt: skip

@@ -38,6 +38,11 @@ class Platform:
         """Return what keeps apart what is made for several platforms; empty for the usual one."""
         return "" if self == AMD64 else f"-{self.architecture}"
 
+    @property
+    def cpu_features(self) -> tuple[str, ...]:
+        """Return what the compiler's flags ask of a processor, as the kernel calls it: avx2."""
+        return tuple(flag.removeprefix("-m") for flag in self.cpu_flags if "=" not in flag)
+
     def manylinux(self, major: int, minor: int) -> str:
         """Return uv's name of the platform with this release of glibc."""
         return f"{self.machine}-manylinux_{major}_{minor}"

@@ -71,18 +71,20 @@ def declared(stack: Stack) -> dict[str, Any]:
 def _own(stack: Stack) -> dict[str, Any]:
     """Return what the row adds; what it does not add is not in the image's row either."""
     return {
-        "pip": {one.name: one.version for one in stack.pip},
-        "compile": {one.name: _compiled_from(one) for one in stack.compiled},
-        "build-env": {one.name: one.value for one in stack.build_env},
-        "apt": {one.name: one.version for one in stack.apt},
-        "env": {one.name: one.value for one in stack.env},
+        "pip": {package.name: package.version for package in stack.pip},
+        "compile": {package.name: _compiled_from(package) for package in stack.compiled},
+        "build-env": {variable.name: variable.value for variable in stack.build_env},
+        "apt": {package.name: package.version for package in stack.apt},
+        "env": {variable.name: variable.value for variable in stack.env},
         "files": {folder.place: folder.sha256 for folder in stack.files},
         "ports": list(stack.ports),
         "user": stack.user,
         "tools": {tool.name: {"version": tool.version, "port": str(tool.port)} for tool in stack.tools},
         "entrypoint": list(stack.entrypoint),
         "wheels": dict(stack.wheels.hashed()) if stack.wheels else {},
-        "import": {one.name: list(one.modules) for one in stack.added if _names_modules(one, stack)},
+        "import": {
+            package.name: list(package.modules) for package in stack.added if _names_modules(package, stack)
+        },
     }
 
 
@@ -95,8 +97,8 @@ def _wheels(stack: Stack) -> tuple[tuple[str, bytes], ...]:
     return stack.wheels.files if stack.wheels else ()
 
 
-def _compiled_from(one: Compiled) -> dict[str, Any]:
-    return {"version": one.version, "sha256": one.sha256, "environment": dict(one.environment)}
+def _compiled_from(package: Compiled) -> dict[str, Any]:
+    return {"version": package.version, "sha256": package.sha256, "environment": dict(package.environment)}
 
 
 def render(stack: Stack, sources: Sources) -> Recipe:
@@ -246,13 +248,13 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
         "contents_with": contents_text(stack, " with "),
         "extensions": [name for name, _ in extensions(stack)],
         "builds": builds(stack),
-        "installs": any(one.install for one in builds(stack)),
+        "installs": any(build.install for build in builds(stack)),
         "compiles": _compiles(stack),
         "compiled_text": _compiled(stack),
         "require_cuda": require_cuda(stack.cuda_runtime or stack.cuda),
         "row_json": _row_json(stack),
         "added": stack.lock.added,
-        "own_packages": tuple(f"{one.name}={one.version}" for one in stack.apt),
+        "own_packages": tuple(f"{package.name}={package.version}" for package in stack.apt),
         "entrypoint": entrypoint(stack),
         "user": user(stack),
         "runscript": runscript(stack),
@@ -267,7 +269,9 @@ def values(stack: Stack, sources: Sources) -> dict[str, Any]:
 
 def _compiles(stack: Stack) -> bool:
     """Tell whether a stage with the compilers is needed."""
-    return stack.flavour is Flavour.DEVEL or bool(stack.compiled) or any(one.stage for one in builds(stack))
+    return (
+        stack.flavour is Flavour.DEVEL or bool(stack.compiled) or any(build.stage for build in builds(stack))
+    )
 
 
 def _compiled(stack: Stack) -> str:
@@ -278,7 +282,7 @@ def _compiled(stack: Stack) -> str:
 
 def builds(stack: Stack) -> tuple[Build, ...]:
     """How the communication layers of the row are built."""
-    return tuple(one.build for one in of(stack.communication) if one.build)
+    return tuple(layer.build for layer in of(stack.communication) if layer.build)
 
 
 def labels(stack: Stack) -> tuple[tuple[str, str], ...]:

@@ -52,7 +52,10 @@ def instructions(recipe: Recipe) -> Iterator[Instruction]:
             ends[stage] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
             if text.startswith(VERTICES):
                 number += 1
-                after = (*last[stage], *(one for name in _stages_named(text, ends) for one in last[name]))
+                after = (
+                    *last[stage],
+                    *(digest for name in _stages_named(text, ends) for digest in last[name]),
+                )
                 last[stage] = (ends[stage],)
                 yield Instruction(identity=ends[stage], stage=stage, number=number, after=after, end=end)
         elif match := _ARG.fullmatch(text):
@@ -80,7 +83,7 @@ def _stages_named(text: str, ends: dict[str, str]) -> list[str]:
 def files_read(text: str, files: Mapping[str, bytes]) -> str:
     """Return a digest of the files that an instruction takes from the context; of all, if it does not say."""
     wanted = [source.removeprefix("./").strip("/") for source in sources_named(text)]
-    chosen = [[name for name in files if f"{name}/".startswith(f"{one}/")] for one in wanted]
+    chosen = [[name for name in files if f"{name}/".startswith(f"{source}/")] for source in wanted]
     names = set().union(*chosen) if chosen and all(chosen) else set(files)
     digest = hashlib.sha256()
     for name in sorted(names):

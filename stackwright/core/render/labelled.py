@@ -85,21 +85,21 @@ def _refuse(found: Stack) -> None:
 def _cell(found: Stack) -> Cell:
     """Return the row as a person may have written it, as far as rules on what it adds read it."""
     wanted = tuple(
-        Addition(requirement=f"{one.name}=={one.version}", environment=_apart(one, found))
-        for one in found.compiled
-        if one.name not in [layer.package for layer in of(found.communication)]
+        Addition(requirement=f"{package.name}=={package.version}", environment=_apart(package, found))
+        for package in found.compiled
+        if package.name not in [layer.package for layer in of(found.communication)]
     )
     return Cell(
         id=found.id, provider=found.provider, os=found.os, python=found.python, mpi=found.mpi,
         components=tuple(sorted((*found.frameworks, *found.communication))), compile=wanted,
-        build_env=found.build_env, apt=tuple(one.name for one in found.apt), env=found.env,
+        build_env=found.build_env, apt=tuple(package.name for package in found.apt), env=found.env,
         allow=found.allowed, platform=found.platform.named,
     )  # fmt: skip
 
 
-def _apart(one: Compiled, found: Stack) -> tuple[tuple[str, str], ...]:
+def _apart(package: Compiled, found: Stack) -> tuple[tuple[str, str], ...]:
     shared = [variable.name for variable in found.build_env]
-    return tuple(pair for pair in one.environment if pair[0] not in shared)
+    return tuple(pair for pair in package.environment if pair[0] not in shared)
 
 
 def _stack(said: Mapping[str, Any], lock: Lock, files: Mapping[str, str]) -> Stack:
@@ -110,7 +110,9 @@ def _stack(said: Mapping[str, Any], lock: Lock, files: Mapping[str, str]) -> Sta
         cuda_runtime=_empty(said, "cuda_runtime"),
         cudnn=_empty(said, "cudnn"), nccl=nccl, nccl_code=nccl_code(nccl), gcc=_word(said, "gcc"),
         mpi=Mpi.of(_word(mpi, "flavour"), _word(mpi, "version")),
-        communication=_versions({one.name: said[one.name] for one in COMMUNICATION if one.name in said}),
+        communication=_versions(
+            {layer.name: said[layer.name] for layer in COMMUNICATION if layer.name in said}
+        ),
         frameworks=_versions(_known(_mapping(said, "frameworks"))), gpu_arch=_words(said, "gpu_arch"),
         flavour=Flavour(_word(said, "flavour")), test_on_gpu=False, patches=_words(said, "patches"),
         lock=lock, allowed=_words(said, "allowed"), **_added(said, lock), **_of_image(said, files),
@@ -161,19 +163,19 @@ def _folders(digests: Iterable[tuple[str, str]], files: Mapping[str, str]) -> It
 
 def _folder(place: str, sha256: str, files: Mapping[str, str]) -> Folder:
     """Return a folder with those files of the image, where they are the ones that the label means."""
-    below = ((path.removeprefix(f"{place}/"), one) for path, one in files.items())
+    below = ((path.removeprefix(f"{place}/"), digest) for path, digest in files.items())
     ordered = sorted(below, key=lambda item: item[0].split("/"))
     found = Folder(source="", place=place, hashes=tuple(ordered))
     return found if ordered and found.sha256 == sha256 else Folder(source="", place=place, digest=sha256)
 
 
 def _variables(said: Mapping[str, Any], field: str, name: str, value: str) -> tuple[Variable, ...]:
-    return tuple(Variable(name=one, value=found) for one, found in sorted(_pairs(said, field, name, value)))
+    return tuple(Variable(name=key, value=found) for key, found in sorted(_pairs(said, field, name, value)))
 
 
 def _pairs(said: Mapping[str, Any], field: str, name: str, value: str) -> tuple[tuple[str, str], ...]:
     found = _optional(said, field)
-    return tuple((_match(field, one, name), _match(field, found[one], value)) for one in found)
+    return tuple((_match(field, key, name), _match(field, found[key], value)) for key in found)
 
 
 def _optional(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -191,9 +193,9 @@ def _tools(said: Mapping[str, Any]) -> Iterator[Tool]:
     every = _optional(said, "tools")
     for tool in TOOLS:
         if tool.name in every:
-            one = _mapping(every, tool.name)
-            port = int(_match("port", one.get("port"), own_notation.NUMBER))
-            yield Tool(name=tool.name, version=_word(one, "version"), port=port)
+            described = _mapping(every, tool.name)
+            port = int(_match("port", described.get("port"), own_notation.NUMBER))
+            yield Tool(name=tool.name, version=_word(described, "version"), port=port)
 
 
 def _compiled(
@@ -202,23 +204,23 @@ def _compiled(
     """Yield what was compiled from source; what it was compiled with is the lock's to say."""
     every, of_layers = _optional(said, "compile"), _modules_of_layers(said)
     for name in every:
-        one = _mapping(every, name)
+        described = _mapping(every, name)
         yield Compiled(
-            name=_match("compile", name), version=_word(one, "version"),
-            sha256=_match("compile", one.get("sha256"), DIGEST.pattern), needs=build_needs(name, lock),
-            environment=_pairs(one, "environment", additions.VARIABLE, own_notation.SETTING),
+            name=_match("compile", name), version=_word(described, "version"),
+            sha256=_match("compile", described.get("sha256"), DIGEST.pattern), needs=build_needs(name, lock),
+            environment=_pairs(described, "environment", additions.VARIABLE, own_notation.SETTING),
             modules=modules.get(name, of_layers.get(name, ())),
         )  # fmt: skip
 
 
 def _modules_of_layers(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return what is imported of the layers that are compiled from source, by the layer's distribution."""
-    layers = {one.name: _word(said, one.name) for one in COMMUNICATION if one.name in said}
+    layers = {layer.name: _word(said, layer.name) for layer in COMMUNICATION if layer.name in said}
     cell = Cell(
         id="", provider=ProviderName.DEBIAN, os="", python="", mpi=Mpi.of("openmpi", "0"),
         components=tuple(layers.items()),
     )  # fmt: skip
-    return {additions.name(one): one.modules for one in compiled(cell)}
+    return {additions.name(addition): addition.modules for addition in compiled(cell)}
 
 
 def _document(labels: Mapping[str, str]) -> Mapping[str, Any]:
@@ -258,7 +260,7 @@ def _listed(said: Mapping[str, Any], name: str, pattern: str) -> tuple[str, ...]
     found = said.get(name, [])
     if not isinstance(found, list):
         raise ValueError(f"{name} is no list in it")
-    return tuple(_match(name, one, pattern) for one in found)
+    return tuple(_match(name, entry, pattern) for entry in found)
 
 
 def _empty(said: Mapping[str, Any], name: str) -> str:

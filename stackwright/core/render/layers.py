@@ -84,5 +84,5 @@ def digests(listed: Sequence[str], history: Iterable[tuple[str, int]]) -> tuple[
         made = [size > 0 or text.startswith(words) for text, size in lines]
         if sum(made) == len(listed):
             ordered = iter(listed)
-            return tuple(next(ordered) if one else "" for one in made)
+            return tuple(next(ordered) if layered else "" for layered in made)
     return ("",) * len(lines)

@@ -26,8 +26,8 @@ def groups(stack: Stack) -> tuple[tuple[str, tuple[str, ...]], ...]:
     for name in names:
         if library := next((layer for layer, pattern in LIBRARIES if pattern.fullmatch(name)), None):
             found.setdefault(library, []).append(name)
-    for one in of((*stack.frameworks, *stack.communication)):
-        large = one.kind is Kind.FRAMEWORK or one.companions
-        if large and (own := [name for name in names if name in (one.package, *one.companions)]):
-            found[one.name] = own
+    for component in of((*stack.frameworks, *stack.communication)):
+        large = component.kind is Kind.FRAMEWORK or component.companions
+        if large and (own := [name for name in names if name in (component.package, *component.companions)]):
+            found[component.name] = own
     return tuple((layer, tuple(packages)) for layer, packages in found.items() if packages)

@@ -37,23 +37,30 @@ def pieces(recipes: Iterable[Recipe]) -> tuple[Piece, ...]:
     files = {recipe.id: tuple(instructions(recipe)) for recipe in recipes}
     users: dict[str, list[str]] = {}
     for row, found in files.items():
-        for one in found:
-            users.setdefault(one.identity, []).append(row)
-    every = {one.identity: (row, one) for row, found in reversed(files.items()) for one in found}
-    cuts = {
-        one.identity
-        for found in files.values()
-        for one, following in zip(found, (*found[1:], None), strict=True)
-        if len(users[one.identity]) > 1 and not _goes_on(one, following, users)
+        for instruction in found:
+            users.setdefault(instruction.identity, []).append(row)
+    every = {
+        instruction.identity: (row, instruction)
+        for row, found in reversed(files.items())
+        for instruction in found
     }
-    below = _below({identity: one for identity, (_, one) in every.items()})
-    order = {one.identity: None for found in files.values() for one in found}
+    cuts = {
+        instruction.identity
+        for found in files.values()
+        for instruction, following in zip(found, (*found[1:], None), strict=True)
+        if len(users[instruction.identity]) > 1 and not _goes_on(instruction, following, users)
+    }
+    below = _below({identity: instruction for identity, (_, instruction) in every.items()})
+    order = {instruction.identity: None for found in files.values() for instruction in found}
     made = (
         Piece(
-            identity=identity, stage=one.stage, row=row, end=one.end, rows=tuple(users[identity]),
+            identity=identity, stage=instruction.stage, row=row, end=instruction.end,
+            rows=tuple(users[identity]),
             after=tuple(known for known in order if known in cuts and known in below[identity]),
         )
-        for identity, (row, one) in ((identity, every[identity]) for identity in order if identity in cuts)
+        for identity, (row, instruction) in (
+            (identity, every[identity]) for identity in order if identity in cuts
+        )
     )  # fmt: skip
     return tuple(made)
 
@@ -81,7 +88,7 @@ def _below(every: Mapping[str, Instruction]) -> dict[str, frozenset[str]]:
     def below(identity: str) -> frozenset[str]:
         if identity not in found:
             direct = every[identity].after
-            found[identity] = frozenset(direct).union(*(below(one) for one in direct))
+            found[identity] = frozenset(direct).union(*(below(earlier) for earlier in direct))
         return found[identity]
 
     for identity in every:

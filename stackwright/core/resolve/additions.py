@@ -138,15 +138,17 @@ def _asked_by(answer: str, sources: tuple[Source, ...]) -> dict[str, tuple[str, 
             which = pin[1]
         elif (asker := ASKER.fullmatch(line)) and NAME.fullmatch(asker[1]):
             found.setdefault(which, []).append(asker[1])
-    return {one: tuple(dict.fromkeys(askers)) for one, askers in found.items()}
+    return {package: tuple(dict.fromkeys(askers)) for package, askers in found.items()}
 
 
 def refusal(said: str, cell: Cell) -> str:
     """Return uv's explanation, shortened, after the additions that it is about."""
     text = _explanation(said)
     every = (*by_pip(cell), *compiled(cell))
-    named = [one for one in every if re.search(rf"(?<![\w-]){re.escape(name(one))}(?![\w-])", text)]
-    who = ", ".join(one.requirement for one in named or every)
+    named = [
+        addition for addition in every if re.search(rf"(?<![\w-]){re.escape(name(addition))}(?![\w-])", text)
+    ]
+    who = ", ".join(addition.requirement for addition in named or every)
     why = _shortened(text)
     field = " and ".join(asking(cell))
     found = f"the row's {field}: {who} cannot be installed with its other packages, {why}"
@@ -155,7 +157,7 @@ def refusal(said: str, cell: Cell) -> str:
 
 def no_source(said: str, cell: Cell) -> str:
     """Return uv's explanation of why there is no source of what the row compiles."""
-    every = ", ".join(one.requirement for one in compiled(cell))
+    every = ", ".join(addition.requirement for addition in compiled(cell))
     return f"the row's compile: {every} has no source on the index, {_shortened(_explanation(said))}"
 
 

@@ -85,7 +85,7 @@ def explain(row: Cell, asked: Question, lock: Lock | None) -> Explanation:
         changed=(*changes(row, cell), *(f"{name} {value}" for name, value in asked.extras)),
         answers=tuple(sorted(answers, key=lambda answer: _rank(answer, asked.chosen))),
         ways=ways(row, asked, extras) if refused else (),
-        advice=() if refused else tuple(one for one in ADVICE if one.applies(_values(cell))),
+        advice=() if refused else tuple(advice for advice in ADVICE if advice.applies(_values(cell))),
     )
 
 
@@ -104,8 +104,10 @@ def _lock_answers(cell: Cell, lock: Lock | None) -> list[RuleAnswer]:
     made = lock if lock and not lock.refused else None
     asked = [(RESOLVER, lock), *((rule, made) for rule in LOCK_RULES)]
     return [
-        _rule_answer(rule, "lock", (rule.ask(cell, one) or Ruling.FITS) if one else Ruling.SILENT, cell.allow)
-        for rule, one in asked
+        _rule_answer(
+            rule, "lock", (rule.ask(cell, given) or Ruling.FITS) if given else Ruling.SILENT, cell.allow
+        )
+        for rule, given in asked
     ]
 
 

@@ -105,7 +105,7 @@ def _others(field: str, present: Any) -> list[Any]:
     if field == "gpu_arch":
         return [arches for arches in _supported(present) if arches != present]
     if field in ("pip", "compile", "build-env", "apt", "env", "ports"):  # without one of them, or without all
-        fewer = (tuple(one for one in present if one != left) for left in present)
+        fewer = (tuple(value for value in present if value != left) for left in present)
         return list(dict.fromkeys((*fewer, *([()] if present else []))))
     if field == "mpi":
         versions = dict.fromkeys(getattr(d, present.flavour) for d in distributions.DISTRIBUTIONS)

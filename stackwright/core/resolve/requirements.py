@@ -44,7 +44,10 @@ def with_additions(cell: Cell, sources: tuple[Source, ...] = ()) -> tuple[str, .
     What is compiled from ``sources`` is not asked for itself, but what it runs with is.
     """
     own = by_pip(cell)
-    asked = (*(one.requirement for one in own), *(line for source in sources for line in source.requires))
+    asked = (
+        *(addition.requirement for addition in own),
+        *(line for source in sources for line in source.requires),
+    )
     return (*requirements(cell), *asked) if own or sources else ()
 
 
@@ -126,7 +129,7 @@ def request(cell: Cell) -> str:
         *requirements(cell), *overrides(cell), *constraints(cell), *toolchain(cell), cell.python,
         platform(cell.os, cell.platform), *distribution_packages(cell), *with_additions(cell),
         *((str(cell.wheels),) if cell.wheels else ()),
-        *(" ".join(("compile", one.requirement, *one.needs)) for one in compiled(cell)),
+        *(" ".join(("compile", addition.requirement, *addition.needs)) for addition in compiled(cell)),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 

@@ -212,11 +212,12 @@ def _compiled(cell: Cell, lock: Lock) -> tuple[Compiled, ...]:
     sources, wanted = dict(lock.sources), compiled(cell)
     return tuple(
         Compiled(
-            name=one.name, version=one.version, modules=one.modules, sha256=sources[one.name],
-            environment=environment(one.name, wanted, cell.build_env), needs=build_needs(one.name, lock),
+            name=package.name, version=package.version, modules=package.modules,
+            sha256=sources[package.name], needs=build_needs(package.name, lock),
+            environment=environment(package.name, wanted, cell.build_env),
         )
-        for one in _added(wanted, lock)
-        if one.name in sources
+        for package in _added(wanted, lock)
+        if package.name in sources
     )  # fmt: skip
 
 
@@ -246,7 +247,7 @@ def _unlocked(cell: Cell, reason: str) -> Rejection:
 
 
 def _refused(cell: Cell, lock: Lock) -> Rejection:
-    asked = ((field, one.requirement) for field, every in asking(cell).items() for one in every)
+    asked = ((field, addition.requirement) for field, every in asking(cell).items() for addition in every)
     named = (*versions(cell).items(), *asked)
     return Rejection(
         id=cell.id, rule="resolver", clash=named, reason=lock.refused, source="uv pip compile",

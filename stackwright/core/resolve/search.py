@@ -53,12 +53,12 @@ class Rules:
         for rule in rules:
             places = tuple(self.fields.index(name) for name in rule.fields)
             if max(places) == place:
-                depth = max((one for one in places if one != place), default=-1)
+                depth = max((other for other in places if other != place), default=-1)
                 due.setdefault(depth, []).append((rule, places, answers[rule.name]))
         stages: dict[int, Stage] = {}
         read: set[int] = set()
         for depth in sorted(due):
-            read |= {one for _, places, _ in due[depth] for one in places if one != place}
+            read |= {other for _, places, _ in due[depth] for other in places if other != place}
             stages[depth] = Stage(tuple(due[depth]), tuple(sorted(read)))
         return stages
 
@@ -86,7 +86,7 @@ class Rules:
 
     def _fits(self, stage: Stage, place: int, value: Any, values: Sequence[Any], rest: Cell) -> bool:
         for rule, places, kept in stage.rules:
-            key = tuple([value if one == place else values[one] for one in places])
+            key = tuple([value if index == place else values[index] for index in places])
             refused = kept.get(key)
             if refused is None:
                 refused = kept[key] = self._ask(rule, key, rest)

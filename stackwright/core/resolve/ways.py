@@ -36,7 +36,7 @@ def ways(row: Cell, asked: Question, extras: tuple[CellRule, ...]) -> tuple[Way,
     ):
         near = nearest(asked.cell, rules, keep=keep, chosen=chosen)
         way = _way(row, asked, near.cell, kept) if near else None
-        if way and way.settings not in [one.settings for one in found]:
+        if way and way.settings not in [known.settings for known in found]:
             found.append(way)
     return (*found, *_elsewhere(asked, extras, frameworks))
 

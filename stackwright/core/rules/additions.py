@@ -62,19 +62,19 @@ def _field(package: str) -> str:
 
 def _named(cell: Cell) -> tuple[tuple[str, Addition], ...]:
     """Return what a person wrote, with the field that has it."""
-    return tuple((field, one) for field in ADDED for one in cell.value(field))
+    return tuple((field, addition) for field in ADDED for addition in cell.value(field))
 
 
 def _own_fields(cell: Cell) -> Answer:
     """Refuse a framework, NCCL or cuDNN, which have fields that the rules read."""
-    for where, one in _named(cell):
-        package = name(one)
+    for where, addition in _named(cell):
+        package = name(addition)
         field = _field(package)
         if field:
             value = cell.value(field)
             now = f"the row has {field} {value}" if value else f"the row has the {field} of its frameworks"
             reason = f"{package} is the field {field} of a row, and {now}: write it there, and not in {where}"
-            return Clash(values=((where, one.requirement), (field, value or "left out")), reason=reason)
+            return Clash(values=((where, addition.requirement), (field, value or "left out")), reason=reason)
     return Ruling.FITS if _named(cell) else Ruling.SILENT
 
 
@@ -83,12 +83,12 @@ def _one_cuda(cell: Cell) -> Answer:
     cuda = cuda_of(cell)
     if not _named(cell) or cuda is None:
         return Ruling.SILENT
-    for where, one in _named(cell):
-        found = FOR_CUDA.fullmatch(name(one))
+    for where, addition in _named(cell):
+        found = FOR_CUDA.fullmatch(name(addition))
         if found and found["cuda"] != cuda.split(".")[0]:
             return Clash(
-                values=((where, one.requirement), ("cuda", cuda)),
-                reason=f"{name(one)} is made for CUDA {found['cuda']}, which is not the row's",
+                values=((where, addition.requirement), ("cuda", cuda)),
+                reason=f"{name(addition)} is made for CUDA {found['cuda']}, which is not the row's",
             )
     return Ruling.FITS
 
@@ -103,7 +103,7 @@ def _second(cell: Cell, lock: Lock) -> Clash | None:
             continue
         what = f"a second {library}" if library else f"CUDA {other} next to CUDA {', '.join(sorted(of_row))}"
         chain = required_by(package.name, dict(lock.asked_by))
-        field = "compile" if chain and chain[0] in {name(one) for one in compiled(cell)} else "pip"
+        field = "compile" if chain and chain[0] in {name(addition) for addition in compiled(cell)} else "pip"
         chained = " → ".join((*chain, package.name))
         return Clash(
             values=((field, chain[0] if chain else package.name), (package.name, package.version)),
@@ -132,7 +132,7 @@ def required_by(package: str, asked_by: Mapping[str, tuple[str, ...]]) -> tuple[
 
 def _up(package: str, asked_by: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     seen = {package}
-    while askers := [one for one in asked_by.get(package, ()) if one not in seen]:
+    while askers := [asker for asker in asked_by.get(package, ()) if asker not in seen]:
         package = askers[0]
         seen.add(package)
         yield package
@@ -203,9 +203,9 @@ def _from_index(cell: Cell, lock: Lock) -> Clash | None:
     """Refuse a package of another index than the row says: a name is taken by who uploads it first."""
     wanted = {name(package): package for package in cell.pip if package.extra}
     locked = {package.name: package.version for package in lock.packages}
-    for which, one in wanted.items():
+    for which, addition in wanted.items():
         if which in locked and which not in lock.extra:
-            values = (("pip", str(one)), (which, locked[which]))
+            values = (("pip", str(addition)), (which, locked[which]))
             reason = f"no extra index of the site has {which}, and a public one does: it may be a stranger's"
             return Clash(values=values, reason=reason)
     for package in lock.added:

@@ -89,8 +89,12 @@ def _tables() -> Iterable[str]:
     yield _table(
         ("when", "then", "source"),
         [
-            (" and ".join(f"{name} {spec}" for name, spec in one.when) or "always", one.then, one.fact)
-            for one in ADVICE
+            (
+                " and ".join(f"{name} {spec}" for name, spec in advice.when) or "always",
+                advice.then,
+                advice.fact,
+            )
+            for advice in ADVICE
         ],
     )
 

@@ -85,13 +85,13 @@ REFUSED_PACKAGES = (
 
 def refused(name: str, table: tuple[Refused, ...]) -> str:
     """Return why a name is refused; empty where it is not."""
-    return next((one.why for one in table if re.fullmatch(one.pattern, name, re.ASCII)), "")
+    return next((entry.why for entry in table if re.fullmatch(entry.pattern, name, re.ASCII)), "")
 
 
 def _env(cell: Cell) -> Answer:
-    for one in cell.env:
-        if why := refused(one.name, REFUSED_VARIABLES):
-            return Clash(values=(("env", one.name),), reason=f"{one.name} {why}")
+    for variable in cell.env:
+        if why := refused(variable.name, REFUSED_VARIABLES):
+            return Clash(values=(("env", variable.name),), reason=f"{variable.name} {why}")
     return Ruling.FITS if cell.env else Ruling.SILENT
 
 
@@ -114,14 +114,14 @@ LOWEST = 1024
 def _ports(cell: Cell) -> Answer:
     """A port that a row names without a tool may be one of a tool's: both say the same."""
     named, ports = named_ports(cell.ports), served(cell)
-    for one in cell.ports:
-        name, given, port = one.partition("=")
+    for entry in cell.ports:
+        name, given, port = entry.partition("=")
         if given and name not in ports:
             known = " and ".join(ports) or "no tool"
-            return Clash(values=(("ports", one),), reason=f"the row has {known}, and {name} is none of its")
+            return Clash(values=(("ports", entry),), reason=f"the row has {known}, and {name} is none of its")
         if given and int(port) != named[name]:
             return Clash(
-                values=(("ports", one),), reason=f"{name} is served on one port, and the row names two"
+                values=(("ports", entry),), reason=f"{name} is served on one port, and the row names two"
             )
     for name, number in ports.items():
         other = next((each for each, its in ports.items() if its == number and each != name), None)

@@ -84,5 +84,5 @@ class _Graph:
             return digest
         match = INSTRUCTION.match(step.name)
         text = match[1] if match else step.name
-        read = [files_read(text, self._files) if one == CONTEXT else one for one in inputs]
+        read = [files_read(text, self._files) if identity == CONTEXT else identity for identity in inputs]
         return "sha256:" + hashlib.sha256("\0".join((text, *read)).encode()).hexdigest()

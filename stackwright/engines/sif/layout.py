@@ -86,14 +86,14 @@ class Table:
 
     @property
     def end(self) -> int:
-        return max(one.end for _, one in self.objects)
+        return max(descriptor.end for _, descriptor in self.objects)
 
     @property
     def root(self) -> tuple[int, Descriptor]:
         """The root file system. ValueError where there is none."""
-        for where, one in self.objects:
-            if one.is_root:
-                return where, one
+        for where, descriptor in self.objects:
+            if descriptor.is_root:
+                return where, descriptor
         raise ValueError("no root file system")
 
 
@@ -160,7 +160,9 @@ def _table(file: BinaryIO) -> Table:
     if len(descriptors) < header.total:
         raise ValueError("not all descriptors")
     places = range(header.offset, header.offset + size, DESCRIPTOR.size)
-    objects = tuple((where, one) for where, one in zip(places, descriptors, strict=True) if one.used)
+    objects = tuple(
+        (where, descriptor) for where, descriptor in zip(places, descriptors, strict=True) if descriptor.used
+    )
     if not objects:
         raise ValueError("no objects")
     return Table(header=header, objects=objects)

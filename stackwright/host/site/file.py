@@ -180,7 +180,7 @@ def read(path: Path) -> SiteFile:
 def _explained(error: ValidationError, root: Node, path: str) -> SiteError:
     """Return the problem that stands first in the file, in the user's words."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    placed = [(place(one["type"], one["loc"], root), one) for one in found]
+    placed = [(place(problem["type"], problem["loc"], root), problem) for problem in found]
     mark, first = min(placed, key=lambda pair: (pair[0].line, pair[0].column))
     keys = tuple(step for step in first["loc"] if isinstance(step, str))
     if first["type"] == "extra_forbidden":
@@ -213,7 +213,9 @@ def table() -> str:
     lines = ["| key | variable | as in |", "|---|---|---|"]
     rows = ((".".join(keys), setting) for keys, setting in SETTINGS.items())
     return (
-        "\n".join((*lines, *(f"| `{key}` | `{one.variable}` | `{one.example}` |" for key, one in rows)))
+        "\n".join(
+            (*lines, *(f"| `{key}` | `{setting.variable}` | `{setting.example}` |" for key, setting in rows))
+        )
         + "\n"
     )
 

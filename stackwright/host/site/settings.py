@@ -142,9 +142,9 @@ def _cache(environ: Mapping[str, str]) -> str:
 def _builders(environ: Mapping[str, str]) -> tuple[str, ...]:
     name = "STACKWRIGHT_BUILDERS"
     names = tuple(environ.get(name, "").split())
-    for one in names:
-        if not _BUILDER.fullmatch(one):
-            raise SiteError(f"not the name of a builder: {one!r}", place=name, hint="docker buildx ls")
+    for builder in names:
+        if not _BUILDER.fullmatch(builder):
+            raise SiteError(f"not the name of a builder: {builder!r}", place=name, hint="docker buildx ls")
     return names
 
 

@@ -60,7 +60,7 @@ def lock_rows(
             say(f"{cell.id}: not locked, because {rejection.reason}; nearest: {rejection.nearest}")
             errors.append(RejectedError(f"{cell.id} cannot work: {rejection.reason}"))
             continue
-        sources = tuple(one.requirement for one in compiled(cell))
+        sources = tuple(addition.requirement for addition in compiled(cell))
         say(f"{cell.id}: asking for {', '.join((*(with_additions(cell) or requirements(cell)), *sources))}")
         try:
             now = partial(state, mirror=mirror(site, cell))
@@ -109,8 +109,14 @@ def document(project: Project, wanted: Sequence[Cell]) -> dict[str, Any]:
     paths = {cell.id: project.lock_path(cell) for cell in wanted}
     found = {row: (path, lockfile.read(path)) for row, path in paths.items() if path.exists()}
     locks = [
-        {"id": row, "path": str(path), "sha256": one.sha256, "refused": one.refused, "base": asdict(one.base)}
-        for row, (path, one) in found.items()
+        {
+            "id": row,
+            "path": str(path),
+            "sha256": lock.sha256,
+            "refused": lock.refused,
+            "base": asdict(lock.base),
+        }
+        for row, (path, lock) in found.items()
     ]
     return {"version": 1, "locks": locks}
 
@@ -150,7 +156,7 @@ def make(
                 refused=" ".join(answer.stderr.split()),
                 more=of_platform(target),
             )
-    alone, compiles = (one.stdout if one else "" for one in asked)
+    alone, compiles = (answer.stdout if answer else "" for answer in asked)
     if not asking(cell):
         plain = Found(pins=without_remarks(alone), toolchain=without_remarks(compiles))
         return write_found(cell.id, request(cell), base, plain, target)

@@ -38,7 +38,7 @@ def read_sources(
 
     ``addresses`` of indexes may have a login, which their files need as well.
     """
-    asked = "".join(f"{one.requirement}\n" for one in compiled(cell))
+    asked = "".join(f"{addition.requirement}\n" for addition in compiled(cell))
     answer = runner(
         [
             uv, "pip", "compile", "-", "--quiet", "--no-deps", "--no-binary", ":all:",
@@ -83,7 +83,7 @@ def _entry(package: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def _logins(addresses: Iterable[str]) -> dict[str, str]:
     """Return the logins of addresses, by host."""
-    parts = (urlsplit(word).netloc.rpartition("@") for one in addresses for word in one.split())
+    parts = (urlsplit(word).netloc.rpartition("@") for address in addresses for word in address.split())
     return {host: login for login, _, host in parts if login}
 
 

@@ -31,7 +31,8 @@ def works(rows: Iterable[Planned], records: Iterable[Record]) -> tuple[Work, ...
     known = tuple(records)
     everyone = _Seconds(known)
     return tuple(
-        _work(row, _Seconds([one for one in known if one.row == row.stack.id]), everyone) for row in rows
+        _work(row, _Seconds([record for record in known if record.row == row.stack.id]), everyone)
+        for row in rows
     )
 
 

@@ -34,9 +34,9 @@ def pipeline(found: Sequence[Shard], *, own: bool = False) -> str:
 
 def _jobs(found: Sequence[Shard]) -> Iterator[dict[str, Any]]:
     least, most = TIMEOUTS
-    for number, one in enumerate(found, 1):
-        timeout = min(max(SLOWER * one.minutes, least), most)
-        yield {"shard": number, "of": len(found), "rows": " ".join(one.rows), "timeout": timeout}
+    for number, shard in enumerate(found, 1):
+        timeout = min(max(SLOWER * shard.minutes, least), most)
+        yield {"shard": number, "of": len(found), "rows": " ".join(shard.rows), "timeout": timeout}
 
 
 FORMS: Mapping[str, Callable[..., str]] = {"github": outputs, "gitlab": pipeline}

@@ -71,7 +71,7 @@ def _packed(groups: Sequence[Group], limit: float) -> list[Group]:
     """Small groups into one job, each where it adds least: the longest first, as in best-fit decreasing."""
     bins: list[_Bin] = []
     for group in sorted(groups, key=lambda group: (-seconds(group), _names(group))):
-        more = [(one.adds(group), index) for index, one in enumerate(bins)]
+        more = [(shard.adds(group), index) for index, shard in enumerate(bins)]
         fitting = [(extra, index) for extra, index in more if bins[index].seconds + extra <= limit]
         if fitting:
             bins[min(fitting)[1]].add(group)

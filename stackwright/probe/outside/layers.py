@@ -136,9 +136,11 @@ def clean(found: Mapping[str, Any], search: Searching) -> Mapping[str, Entry]:
     if not all((folder, search) in _KNOWN for folder in folders):
         return {}
     reads = [in_folder(folder, search) for folder in folders]
-    suspected = {one.path for read in reads for one in read.seen}
+    suspected = {seen.path for read in reads for seen in read.seen}
     entries = final(read.layer for read in reads).entries
-    return {path: one for path, one in entries.items() if one.kind is Kind.FILE and path not in suspected}
+    return {
+        path: entry for path, entry in entries.items() if entry.kind is Kind.FILE and path not in suspected
+    }
 
 
 # -- folders of the engine --------------------------------------------------------------------------

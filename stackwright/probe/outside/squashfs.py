@@ -154,10 +154,10 @@ def of_list(source: Pieces, name: str, search: Searching, clean: Clean = _NONE) 
         for where, _, path in sorted(
             (where, listed.entries[path].size, path) for path, where in listed.places.items()
         ):
-            one, same = _Part(source, listed.entries[path].size), clean.get(path)
-            skipped = same is not None and same.size == one.left
-            collected.add(listed.entries[path], content(path, one, None if skipped else search, beside))
-            if where != at or one.left:
+            part, same = _Part(source, listed.entries[path].size), clean.get(path)
+            skipped = same is not None and same.size == part.left
+            collected.add(listed.entries[path], content(path, part, None if skipped else search, beside))
+            if where != at or part.left:
                 raise EngineError("the list of its files does not fit their content", place=path)
             if skipped and same and collected.entries[-1].sha256 != same.sha256:
                 raise OtherContentError("a file differs from the image's", place=path)

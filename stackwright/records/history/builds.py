@@ -111,9 +111,9 @@ class Build:
     steps: tuple[tuple[str, float, bool], ...]
 
 
-def id_of(one: Record) -> str:
+def id_of(known: Record) -> str:
     """Return the name of the record's file below out/records, without its ending."""
-    return record.path_of(one, Path()).with_suffix("").as_posix()
+    return record.path_of(known, Path()).with_suffix("").as_posix()
 
 
 def take_records(connection: sqlite3.Connection, folder: Path) -> None:
@@ -127,8 +127,8 @@ def take_records(connection: sqlite3.Connection, folder: Path) -> None:
                 fresh.append((record.load(path), content))
     if fresh:
         with transaction(connection):
-            for one, content in fresh:
-                _take(connection, one, content)
+            for new, content in fresh:
+                _take(connection, new, content)
             keep_newest_records(connection)
 
 
@@ -149,48 +149,48 @@ def newest_records(connection: sqlite3.Connection) -> tuple[Record, ...]:
     return tuple(record.loads(document, f"the history, {build}") for build, document in found)
 
 
-def _take(connection: sqlite3.Connection, one: Record, content: str) -> None:
-    id, tools, image = id_of(one), dict(one.tools), one.image
+def _take(connection: sqlite3.Connection, new: Record, content: str) -> None:
+    id, tools, image = id_of(new), dict(new.tools), new.image
     connection.execute("DELETE FROM build WHERE id = ?", (id,))
     named = (image.reference, image.id, image.digest, image.base) if image else ("", "", "", "")
-    host = one.host
+    host = new.host
     insert(connection, "build", [(
-        id, content, one.row, one.key, one.lock, one.started, one.finished, one.status.value,
-        one.phase.value, one.reason, *named, tools.get("checks", ""), tools.get("stackwright", ""),
+        id, content, new.row, new.key, new.lock, new.started, new.finished, new.status.value,
+        new.phase.value, new.reason, *named, tools.get("checks", ""), tools.get("stackwright", ""),
         tools.get("docker", ""), host.cpus, host.memory, host.machine, host.os,
-        one.definition.key if one.definition else "",
+        new.definition.key if new.definition else "",
     )])  # fmt: skip
-    insert(connection, "timing", [(id, timing.phase.value, timing.seconds) for timing in one.timings])
-    insert(connection, "size", [(id, *size) for size in _sizes(one)])
-    insert(connection, "tier", [(id, *tier) for verdict in one.verdicts for tier in _tiers(verdict)])
+    insert(connection, "timing", [(id, timing.phase.value, timing.seconds) for timing in new.timings])
+    insert(connection, "size", [(id, *size) for size in _sizes(new)])
+    insert(connection, "tier", [(id, *tier) for verdict in new.verdicts for tier in _tiers(verdict)])
     failed = (
-        (id, verdict.world, check.id, check.detail) for verdict in one.verdicts for check in verdict.failed
+        (id, verdict.world, check.id, check.detail) for verdict in new.verdicts for check in verdict.failed
     )
     insert(connection, "failed_check", failed)
-    steps = (step for step in one.steps if step.outcome == "done")
+    steps = (step for step in new.steps if step.outcome == "done")
     rows = (
         (id, number, step.phase.value, step.name, step.identity, step.cached, step.seconds)
         for number, step in enumerate(steps)
     )
     insert(connection, "step", rows)
-    insert(connection, "declared", [(id, name, value) for name, value in one.declared])
-    insert(connection, "record", [(id, record.dumps(one).decode())])
+    insert(connection, "declared", [(id, name, value) for name, value in new.declared])
+    insert(connection, "record", [(id, record.dumps(new).decode())])
 
 
-def _sizes(one: Record) -> Iterator[tuple[str, str, int]]:
-    if one.image:
-        yield "image", "", one.image.bytes
-    if one.sif:
-        yield "sif", "", one.sif.bytes
+def _sizes(known: Record) -> Iterator[tuple[str, str, int]]:
+    if known.image:
+        yield "image", "", known.image.bytes
+    if known.sif:
+        yield "sif", "", known.sif.bytes
     yield from {
-        ("component", part.name): ("component", part.name, part.bytes) for part in one.components
+        ("component", part.name): ("component", part.name, part.bytes) for part in known.components
     }.values()
 
 
 def _tiers(verdict: Verdict) -> Iterator[tuple[str, str, str, int, int, int]]:
     for tier in Tier:
         outcomes = [check.outcome for check in verdict.checks if check.tier is tier]
-        counts = (outcomes.count(one) for one in (Outcome.PASSED, Outcome.FAILED, Outcome.NOT_RUN))
+        counts = (outcomes.count(outcome) for outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.NOT_RUN))
         yield (verdict.world, tier.value, verdict.tier(tier).value, *counts)  # type: ignore[misc]
 
 
@@ -201,7 +201,7 @@ def newest_complete(connection: sqlite3.Connection) -> dict[str, Build]:
         " GROUP BY row ORDER BY row"
     )
     builds = (build(connection, id) for id, _ in found.fetchall())
-    return {one.row: one for one in builds if one}
+    return {newest.row: newest for newest in builds if newest}
 
 
 def complete(connection: sqlite3.Connection, row: str, key: str) -> Build | None:

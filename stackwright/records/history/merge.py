@@ -88,33 +88,33 @@ def _merge(db: sqlite3.Connection, source: sqlite3.Connection) -> int:
     return new
 
 
-def _take_published(db: sqlite3.Connection, one: tuple[Any, ...]) -> None:
+def _take_published(db: sqlite3.Connection, values: tuple[Any, ...]) -> None:
     """An image that a row went back to is published again: the later moment says what is published now."""
-    row, key, reference, *_, at = one
+    row, key, reference, *_, at = values
     known = db.execute(
         "SELECT at FROM published WHERE row = ? AND key = ? AND reference = ?", (row, key, reference)
     ).fetchone()
     if known is None or known[0] < at:
-        builds.insert(db, "published", [one])
+        builds.insert(db, "published", [values])
 
 
-def _take_build(db: sqlite3.Connection, source: sqlite3.Connection, one: tuple[Any, ...]) -> bool:
-    id = one[0]
+def _take_build(db: sqlite3.Connection, source: sqlite3.Connection, row: tuple[Any, ...]) -> bool:
+    id = row[0]
     known = next(_rows(db, "build", "id", id), None)
-    if known is not None and _further("build", known) >= _further("build", one):
+    if known is not None and _further("build", known) >= _further("build", row):
         return False
-    builds.insert(db, "build", [one])  # with the old one go the rows that belong to it
+    builds.insert(db, "build", [row])  # with the old one go the rows that belong to it
     for table in OF_BUILD:
         builds.insert(db, table, _rows(source, table, "build", id))
     return known is None
 
 
-def _take_run(db: sqlite3.Connection, source: sqlite3.Connection, one: tuple[Any, ...]) -> bool:
-    id = one[0]
+def _take_run(db: sqlite3.Connection, source: sqlite3.Connection, row: tuple[Any, ...]) -> bool:
+    id = row[0]
     known = next(_rows(db, "run", "id", id), None)
-    if known is not None and _further("run", known) >= _further("run", one):
+    if known is not None and _further("run", known) >= _further("run", row):
         return False
-    builds.insert(db, "run", [one])
+    builds.insert(db, "run", [row])
     builds.insert(db, "night", _rows(source, "night", "run", id))
     return known is None
 

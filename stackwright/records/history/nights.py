@@ -88,8 +88,8 @@ def finish(db: sqlite3.Connection, morning: Morning) -> None:
         db.execute("UPDATE run SET finished = ? WHERE id = ?", (morning.finished, morning.run))
         rows = [(row, _ROW.dump_json(row, exclude_defaults=True).decode()) for row in morning.rows]
         insert(db, "night", [
-            (morning.run, one.row, one.baseline, one.state.value, one.key, one.build, document)
-            for one, document in rows
+            (morning.run, row.row, row.baseline, row.state.value, row.key, row.build, document)
+            for row, document in rows
         ])  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def remember_inputs(db: sqlite3.Connection, known: Mapping[str, Iterable[Input]]
     if known:
         with transaction(db):
             for key, found in known.items():
-                insert(db, "input", [(key, one.kind.value, one.name, one.value) for one in found])
+                insert(db, "input", [(key, entry.kind.value, entry.name, entry.value) for entry in found])
 
 
 def inputs_of(db: sqlite3.Connection, key: str) -> tuple[Input, ...]:

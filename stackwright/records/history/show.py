@@ -79,17 +79,17 @@ def lines(
     with builds.opened(path) as db:
         if records:
             builds.take_records(db, records)
-        found = [one for query in (LINES, DEFINITIONS) for one in db.execute(query, (nights,))]
-    made = sorted(starmap(_line, found), key=lambda one: one.started, reverse=True)
-    made.sort(key=lambda one: one.row)
-    names = {*known, *(one.row for one in made)}
+        found = [values for query in (LINES, DEFINITIONS) for values in db.execute(query, (nights,))]
+    made = sorted(starmap(_line, found), key=lambda line: line.started, reverse=True)
+    made.sort(key=lambda line: line.row)
+    names = {*known, *(line.row for line in made)}
     for name in rows:
         if not any(fnmatchcase(row, name) for row in names):
             hint = near(name, sorted(names)) or f"the rows are {', '.join(sorted(names)) or 'none'}"
             raise UsageError(
                 f"no row of the matrix or of a night matches {name!r}", place=str(path), hint=hint
             )
-    return tuple(one for one in made if not rows or any(fnmatchcase(one.row, name) for name in rows))
+    return tuple(line for line in made if not rows or any(fnmatchcase(line.row, name) for name in rows))
 
 
 def _line(*values: Any) -> Line:
@@ -108,8 +108,8 @@ def nothing(path: Path, rows: Sequence[str]) -> str:
 def document(found: Sequence[Line]) -> dict[str, Any]:
     documents = [asdict(line) for line in found]
     return {
-        "version": 1, "nights": [one for one in documents if not one["definition"]],
-        "definitions": [one for one in documents if one["definition"]],
+        "version": 1, "nights": [line for line in documents if not line["definition"]],
+        "definitions": [line for line in documents if line["definition"]],
     }  # fmt: skip
 
 

@@ -24,7 +24,10 @@ def commands(record: Record) -> tuple[tuple[str, tuple[Command, ...]], ...]:
     """Return how to run the image; one that failed is only to be looked into."""
     look = state(record) is State.FAILED
     pairs = (("Docker", _docker(record)), ("Apptainer", _apptainer(record)))
-    kept = ((name, tuple(one for one in made if one.what == SHELL or not look)) for name, made in pairs)
+    kept = (
+        (name, tuple(command for command in made if command.what == SHELL or not look))
+        for name, made in pairs
+    )
     return tuple((name, made) for name, made in kept if made)
 
 

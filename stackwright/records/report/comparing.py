@@ -82,13 +82,13 @@ def _comparison(records: Sequence[Record], names: Sequence[str], most: int) -> C
     chosen = records[:most]
     if len(chosen) < 2:
         return None
-    told = [_fields(one) for one in chosen]
-    labels = dict.fromkeys(label for one in told for label in one)
+    told = [_fields(record) for record in chosen]
+    labels = dict.fromkeys(label for fields in told for label in fields)
     places = range(1, len(chosen) + 1)
     pulls = (
-        (one, other, pulled)
-        for one, other in permutations(places, 2)
-        if (pulled := lacked(chosen[other - 1], [chosen[one - 1]]))
+        (place, other, pulled)
+        for place, other in permutations(places, 2)
+        if (pulled := lacked(chosen[other - 1], [chosen[place - 1]]))
     )
     return Comparison(
         names=tuple(names[:most]), fields=tuple(_field(label, told) for label in labels), pulls=tuple(pulls),
@@ -97,9 +97,9 @@ def _comparison(records: Sequence[Record], names: Sequence[str], most: int) -> C
 
 
 def _field(label: str, told: Sequence[Mapping[str, str]]) -> Field:
-    values = tuple(one.get(label, NONE) for one in told)
+    values = tuple(fields.get(label, NONE) for fields in told)
     pairs = combinations(range(1, len(values) + 1), 2)
-    same = tuple((one, other) for one, other in pairs if values[one - 1] == values[other - 1])
+    same = tuple((place, other) for place, other in pairs if values[place - 1] == values[other - 1])
     return Field(label=label, values=values, same=same)
 
 
@@ -134,14 +134,17 @@ def pulls(pairs: Sequence[tuple[Record, Sequence[Record]]]) -> Pulls | None:
 
     None where no record says which layers its image has.
     """
-    known = [(one, before, _before(before)) for one, before in pairs if _layers([one])]
+    known = [(record, before, _before(before)) for record, before in pairs if _layers([record])]
     if not known:
         return None
     lines = tuple(
-        Pull(row=one.row, whole=_sum(_layers([one])), after=lacked(one, last) or _why(before))
-        for one, before, last in known
+        Pull(row=record.row, whole=_sum(_layers([record])), after=lacked(record, last) or _why(before))
+        for record, before, last in known
     )
-    every, had = _layers([one for one, _, _ in known]), _layers([old for _, _, last in known for old in last])
+    every, had = (
+        _layers([record for record, _, _ in known]),
+        _layers([old for _, _, last in known for old in last]),
+    )
     rest = _sum({digest: count for digest, count in every.items() if digest not in had})
     unsure = any(line.after == UNKNOWN for line in lines)
     return Pulls(rows=lines, whole=_sum(every), after=f"at most {rest}" if unsure else rest)

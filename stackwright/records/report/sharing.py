@@ -80,7 +80,7 @@ def executions(steps: Iterable[Step]) -> int:
     each."""
     ran = ((step.digest, datetime.fromisoformat(step.started), step) for step in steps if step.started)
     count, last, until = 0, "", datetime.min.replace(tzinfo=UTC)
-    for digest, started, step in sorted(ran, key=lambda one: one[:2]):
+    for digest, started, step in sorted(ran, key=lambda run: run[:2]):
         if step.cached:
             continue
         end = started + timedelta(seconds=step.seconds)

@@ -52,7 +52,7 @@ def table(
         box=ASCII if plain else SIMPLE_HEAD, caption=_caption(chosen, rejections, definitions, plain),
         caption_justify="left", caption_style="", pad_edge=False, collapse_padding=True,
     )  # fmt: skip
-    name_column(result, "row", [clean(one) for one in (*left, *(record.row for record in chosen))])
+    name_column(result, "row", [clean(row) for row in (*left, *(record.row for record in chosen))])
     result.add_column("format", no_wrap=True)
     for tier in Tier:
         result.add_column(tier.value, justify="left" if plain else "center", no_wrap=plain, overflow="fold")
@@ -63,11 +63,11 @@ def table(
             first = Text(clean(record.row) if world is World.DOCKER else "", "bold")
             marks = [_mark(cell.outcome, plain) for cell in tier_cells(record, world)]
             result.add_row(first, world, *marks, _size(record, world), _time(record, world))
-        if one := left.pop(record.row, None):
-            result.add_row("", *_definition_line(one, plain))
+        if definition := left.pop(record.row, None):
+            result.add_row("", *_definition_line(definition, plain))
         result.add_section()
-    for one in left.values():
-        result.add_row(Text(clean(one.row), "bold"), *_definition_line(one, plain))
+    for definition in left.values():
+        result.add_row(Text(clean(definition.row), "bold"), *_definition_line(definition, plain))
         result.add_section()
     return result
 

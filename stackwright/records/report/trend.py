@@ -97,7 +97,7 @@ def worst(outcomes: Iterable[tuple[Tier, Outcome]]) -> tuple[tuple[Tier, Outcome
 
 
 def _worst_of(outcomes: set[Outcome]) -> Outcome:
-    return next((one for one in WORST if one in outcomes), Outcome.NOT_RUN)
+    return next((outcome for outcome in WORST if outcome in outcomes), Outcome.NOT_RUN)
 
 
 def state_of(status: Status, tiers: Sequence[tuple[Tier, Outcome]]) -> State:
@@ -114,9 +114,9 @@ def state_of(status: Status, tiers: Sequence[tuple[Tier, Outcome]]) -> State:
 
 def runs(records: Iterable[Record], known: Iterable[Point]) -> dict[str, tuple[Point, ...]]:
     """Return the runs of each row from old to new; what a record says counts, else what is ``known``."""
-    points = {(one.row, one.key, one.started): one for one in (*known, *map(of_record, records))}
+    points = {(point.row, point.key, point.started): point for point in (*known, *map(of_record, records))}
     rows: dict[str, list[Point]] = {}
-    for point in sorted(points.values(), key=lambda one: one.started):
+    for point in sorted(points.values(), key=lambda point: point.started):
         rows.setdefault(point.row, []).append(point)
     return {row: tuple(found) for row, found in rows.items()}
 
@@ -127,9 +127,9 @@ def trend(points: Sequence[Point]) -> Trend | None:
     if len(shown) < 2:
         return None
     charts = (
-        _chart("Image size", shown, lambda one: one.image, lambda value: size(round(value))),
-        _chart("SIF size", shown, lambda one: one.sif, lambda value: size(round(value))),
-        _chart("Run time", shown, lambda one: one.seconds, duration),
+        _chart("Image size", shown, lambda point: point.image, lambda value: size(round(value))),
+        _chart("SIF size", shown, lambda point: point.sif, lambda value: size(round(value))),
+        _chart("Run time", shown, lambda point: point.seconds, duration),
     )
     return Trend(
         width=PITCH * len(shown), charts=tuple(filter(None, charts)),
@@ -144,16 +144,18 @@ def _chart(
     words: Callable[[float], str],
 ) -> Chart | None:
     """From zero, so that twice as high is twice as much."""
-    found = [(place, one, amount) for place, one in enumerate(points) if (amount := value(one)) is not None]
+    found = [
+        (place, point, amount) for place, point in enumerate(points) if (amount := value(point)) is not None
+    ]
     if not found:
         return None
     highest = max(amount for _, _, amount in found) or 1
     columns = tuple(
         Column(
             x=place * PITCH + (PITCH - BAR) / 2, height=round(HEIGHT * amount / highest, 1),
-            y=round(HEIGHT * (1 - amount / highest), 1), text=f"{_day(one)}: {words(amount)}",
+            y=round(HEIGHT * (1 - amount / highest), 1), text=f"{_day(point)}: {words(amount)}",
         )
-        for place, one, amount in found
+        for place, point, amount in found
     )  # fmt: skip
     low, last = min(amount for _, _, amount in found), found[-1][2]
     text = (
@@ -166,8 +168,8 @@ def _chart(
 def _line(tier: Tier, points: Sequence[Point]) -> TierLine:
     outcomes = [dict(point.tiers).get(tier, Outcome.NOT_RUN) for point in points]
     marks = (
-        Mark(x=place * PITCH, outcome=outcome.value, text=f"{_day(one)}: {tier.value} {outcome.value}")
-        for place, (one, outcome) in enumerate(zip(points, outcomes, strict=True))
+        Mark(x=place * PITCH, outcome=outcome.value, text=f"{_day(point)}: {tier.value} {outcome.value}")
+        for place, (point, outcome) in enumerate(zip(points, outcomes, strict=True))
     )
     return TierLine(tier=tier.value, marks=tuple(marks))
 

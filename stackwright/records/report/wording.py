@@ -22,7 +22,7 @@ LABELS = {
 }  # fmt: skip
 """How people write the names of a row's fields; a name that is not here is shown as it is."""
 
-KEY_VERSIONS = (*(one.name for one in (*MODULES, *COMMUNICATION)), "cuda", "nccl")
+KEY_VERSIONS = (*(component.name for component in (*MODULES, *COMMUNICATION)), "cuda", "nccl")
 
 
 class State(StrEnum):

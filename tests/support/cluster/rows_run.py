@@ -34,7 +34,7 @@ def records(project: Path) -> tuple[Record, ...]:
 
 
 def complete(project: Path) -> set[str]:
-    return {one.row for one in records(project) if one.status is Status.COMPLETE}
+    return {known.row for known in records(project) if known.status is Status.COMPLETE}
 
 
 def distinct(project: Path, *wanted: str) -> int:
@@ -43,7 +43,13 @@ def distinct(project: Path, *wanted: str) -> int:
     rows = plan(found, cells(found, wanted)).rows
     first = {"base": 2}  # FROM an image is the first
     every = (instruction for row in rows for instruction in instructions(row.recipe))
-    return len({one.identity for one in every if one.number == first.get(one.stage, 1)})
+    return len(
+        {
+            instruction.identity
+            for instruction in every
+            if instruction.number == first.get(instruction.stage, 1)
+        }
+    )
 
 
 def in_its_slow_step(project: Path, row: str) -> bool:

@@ -63,4 +63,5 @@ def row() -> Stack:
     pins = (re.search(rf"^{name}==(?:.*\\\n)+.*\n", LOCK.text, re.MULTILINE) for name in WHEELS)
     text = head + "".join(pin[0] for pin in pins if pin)
     assert text.count("==") == len(WHEELS)
-    return stack(id="cut-down", patches=(), lock=replace(LOCK, text=text))
+    packages = tuple(package for package in LOCK.packages if package.name in WHEELS)
+    return stack(id="cut-down", patches=(), lock=replace(LOCK, text=text, packages=packages))

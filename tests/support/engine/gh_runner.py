@@ -122,7 +122,7 @@ class Run:
                 self.jobs[name] = self._job(name, waiting.pop(name))
 
     def result(self, job: str) -> Result:
-        results = {one.result for one in self.jobs[job]}
+        results = {run.result for run in self.jobs[job]}
         return "failure" if "failure" in results else "skipped" if results == {"skipped"} else "success"
 
     @property
@@ -249,7 +249,7 @@ def _upload(run: Run, workspace: Path, given: Mapping[str, str]) -> bool:
     assert not target.exists(), f"{target.name} is uploaded twice"
     found = [path for pattern in patterns for path in workspace.glob(pattern)]
     files = [
-        one for path in found for one in ([path] if path.is_file() else path.rglob("*")) if one.is_file()
+        file for path in found for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()
     ]
     root = Path(os.path.commonpath([workspace / _literal(pattern) for pattern in patterns]))
     root = root.parent if root.is_file() else root
@@ -274,7 +274,7 @@ def _download(run: Run, workspace: Path, given: Mapping[str, str]) -> bool:
     else:
         assert given["merge-multiple"] == "true"
         found = sorted(run.artifacts.glob("*"))
-        found = [one for one in found if fnmatch.fnmatchcase(one.name, given["pattern"])]
+        found = [artifact for artifact in found if fnmatch.fnmatchcase(artifact.name, given["pattern"])]
     for artifact in found:
         if not artifact.is_dir():
             return False
@@ -316,9 +316,9 @@ ACTIONS = {
 
 def interpolate_all(value: Any, contexts: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
-        return {key: interpolate_all(one, contexts) for key, one in value.items()}
+        return {key: interpolate_all(part, contexts) for key, part in value.items()}
     if isinstance(value, list):
-        return [interpolate_all(one, contexts) for one in value]
+        return [interpolate_all(part, contexts) for part in value]
     return interpolate(value, contexts) if isinstance(value, str) else value
 
 

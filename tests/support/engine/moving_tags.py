@@ -13,8 +13,8 @@ from nightly_on_rows import SET, TEAM
 from registry_server import RegistryServer
 from small_project import ROWS
 
+from stackwright.publish.indexes import INDEX
 from stackwright.publish.moving import LOCK
-from stackwright.publish.set_index import INDEX
 
 SCHEMA2 = "application/vnd.docker.distribution.manifest.v2+json"
 

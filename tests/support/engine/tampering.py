@@ -81,7 +81,7 @@ class Tampered:
             self.put_envelope(kind, signing.sign(changed, key, self.cosign), beside=beside)
 
     def remove(self, kind: Kind) -> None:
-        self._listed(lambda listed: [one for one in listed if one["digest"] != self._referrer(kind)])
+        self._listed(lambda listed: [entry for entry in listed if entry["digest"] != self._referrer(kind)])
 
     # -- the folder --------------------------------------------------------------------------------
 

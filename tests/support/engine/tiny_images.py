@@ -25,7 +25,9 @@ class Base:
     layers: tuple[bytes, ...]
 
 
-def load(docker: Docker, reference: str, *, file: bytes, labels: Mapping[str, str]) -> None:
+def load(
+    docker: Docker, reference: str, *, file: bytes, labels: Mapping[str, str], architecture: str = "amd64"
+) -> None:
     """Give the engine an image with ``file`` as /layer in a layer of its own, and with these labels."""
     base = _base(docker)
     layers = (*base.layers, _tar({"layer": file}))
@@ -37,6 +39,7 @@ def load(docker: Docker, reference: str, *, file: bytes, labels: Mapping[str, st
         {"created": base.config["created"], "created_by": "COPY layer /layer"},
     ]
     config = {**base.config, "config": settings, "rootfs": rootfs, "history": history}
+    config["architecture"] = architecture
     files = {f"{number}.tar": layer for number, layer in enumerate(layers)}
     listed = [{"Config": "config.json", "RepoTags": [reference], "Layers": list(files)}]
     for name, document in (("config.json", config), ("manifest.json", listed)):

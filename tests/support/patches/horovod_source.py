@@ -87,7 +87,7 @@ def _from_the_distribution(runner: Runner, folder: Path) -> Path:
     done = runner([*argv, folder / "package", *([f"deb {mirror} {suite} main"] if mirror else [])])
     assert done.ok, done.stderr
     with tarfile.open(folder / "package") as package:
-        member = next(one for one in package if one.name.endswith("usr/bin/patch"))
+        member = next(file for file in package if file.name.endswith("usr/bin/patch"))
         content = package.extractfile(member)
         assert content
         program = folder / "patch"

@@ -159,8 +159,8 @@ def _around(specs: set[str]) -> set[str]:
     """Each version that a specifier names, the next ones after it, and one before all of them."""
     found = {"0"}
     for spec in specs:
-        for one in SpecifierSet(spec):
-            release = Version(one.version.removesuffix(".*")).release
+        for part in SpecifierSet(spec):
+            release = Version(part.version.removesuffix(".*")).release
             found |= {".".join(map(str, release)), ".".join(map(str, (*release, 0, 1)))}
             for place in range(len(release)):
                 found.add(".".join(map(str, (*release[:place], release[place] + 1))))

@@ -56,8 +56,10 @@ BESIDE = Beside(
     wheels=lambda _: (),
 )
 PUBLISHED = """\
-defaults: {provider: debian, os: debian-13, python: "3.13", horovod: "0.28.1", gpu_arch: ["8.0"]}
-include: [{id: one, torch: "2.6.0", mpi: {flavour: openmpi, version: "5.0"}}]
+defaults:
+  {provider: debian, os: debian-13, python: "3.13", horovod: "0.28.1", gpu_arch: ["9.0"], cuda: "13.2",
+   torch: "2.15.0", mpi: {flavour: openmpi, version: "5.0"}}
+include: [{id: cuda13-torch}, {id: cuda13-arm, platform: linux/arm64}]
 """
 """A matrix without settings for publishing."""
 

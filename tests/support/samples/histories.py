@@ -13,8 +13,8 @@ from stackwright.records.history.nights import Run
 
 def filled(folder: Path, *records: Record) -> Path:
     """A history of these records."""
-    for one in records:
-        record.write(one, folder / "records")
+    for known in records:
+        record.write(known, folder / "records")
     path = folder / "history.sqlite"
     with builds.opened(path) as db:
         builds.take_records(db, folder / "records")

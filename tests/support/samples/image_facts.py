@@ -42,8 +42,8 @@ def stack() -> Stack:
     system = (Package(name="gcc-13", version="13.3.0-16"), Package(name="python3.13", version="3.13.5-2"))
     base = Base(os="debian-13", suite="trixie", release="13.7", date="", digest="", packages=system)
     locked = tuple(Package(name=name, version=version) for name, version in PACKAGES.items())
-    added = tuple(one for one in locked if one.name == "einops")
-    compiled = tuple(one for one in locked if one.name == "native")
+    added = tuple(package for package in locked if package.name == "einops")
+    compiled = tuple(package for package in locked if package.name == "native")
     return Stack(
         id="cuda12-torch",
         provider=ProviderName.DEBIAN,
@@ -67,7 +67,7 @@ def stack() -> Stack:
             row="cuda12-torch", request="", base=base, packages=locked, added=added, text="", sha256="0" * 64,
             compiled=compiled, sources=(("native", "c0" * 32),), needs=(("native", ("torch",)),),
         ),
-        pip=tuple(Added(name=one.name, version=one.version) for one in added),
+        pip=tuple(Added(name=package.name, version=package.version) for package in added),
         compiled=(
             Compiled(
                 name="native", version="1.0", sha256="c0" * 32, environment=(("FORCE_CUDA", "1"),),
@@ -103,7 +103,7 @@ def ledger() -> dict[str, Any]:
 
 
 def system(row: Stack) -> dict[str, Any]:
-    packages = {one.name: one.version for one in (*row.base.packages, *row.apt)}
+    packages = {package.name: package.version for package in (*row.base.packages, *row.apt)}
     programs = dict.fromkeys(("gcc", "g++", "mpirun", "sshd", "ssh", "tini"), "/usr/bin/program")
     return {
         "os": {"ID": "debian", "VERSION_ID": "13", "VERSION_CODENAME": "trixie", "debian_version": "13.7"},
@@ -277,12 +277,12 @@ def together() -> dict[str, Any]:
 
 
 def gpu() -> dict[str, Any]:
-    one = {
+    rank = {
         "rank": 0, "size": 1, "given": [1.0, 10.0], "sum": [1.0, 10.0], "device": "cuda",
         "capabilities": ["8.6"], "driver_cuda": 12060, "driver": "NVRM version 560.35",
     }  # fmt: skip
     return {
-        name: {"code": 0, "asked": 1, "ranks": [dict(one)]} for name in ("torch", "torch_distributed", "jax")
+        name: {"code": 0, "asked": 1, "ranks": [dict(rank)]} for name in ("torch", "torch_distributed", "jax")
     }
 
 

@@ -119,7 +119,7 @@ def tree(changed: Changes | None = None, texts: Mapping[str, bytes] | None = Non
         link("/usr/local/bin/gcc", "/usr/bin/gcc-13"), folder("/tmp", mode=0o1777),
         folder("/home/train", mode=0o1777, uid=1000, gid=1000), folder("/usr/bin"), folder("/opt/stack"),
     )  # fmt: skip
-    entries |= {one.path: one for one in others}
+    entries |= {entry.path: entry for entry in others}
     for path, entry in (changed or {}).items():
         entries.pop(path, None)
         if entry is not None:

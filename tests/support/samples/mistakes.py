@@ -270,7 +270,7 @@ CHAPTERS: Mapping[str, tuple[Mistake, ...]] = {
 }
 """The last one asks the host, and waits for answers that do not come."""
 
-ALL = tuple(one for chapter in CHAPTERS.values() for one in chapter)
+ALL = tuple(mistake for chapter in CHAPTERS.values() for mistake in chapter)
 
 
 # -- made for real ----------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def make(mistake: Mistake) -> Said:
             main.main(list(mistake.words))
         except SystemExit as leave:
             code = int(leave.code or 0)
-    shown = [re.sub(rf"{re.escape(place)}(/?)", _here, one.getvalue()) for one in (out, err)]
+    shown = [re.sub(rf"{re.escape(place)}(/?)", _here, stream.getvalue()) for stream in (out, err)]
     return Said(code=code, out=shown[0], err=shown[1])
 
 
@@ -340,15 +340,15 @@ def page(said: Mapping[str, Said]) -> str:
     """Return the page, up to the first chapter of which nothing was said."""
     lines = [HEAD]
     for title, chapter in CHAPTERS.items():
-        if not any(one.what in said for one in chapter):
+        if not any(mistake.what in said for mistake in chapter):
             break
         lines += [f"## {title}", "", "| mistake | message | next | code |", "|---|---|---|---|"]
-        for one in chapter:
-            told = said[one.what]
-            lines.append(f"| {cell(one.what)} | {cell(told.message)} | {cell(told.next)} | {told.code} |")
+        for mistake in chapter:
+            told = said[mistake.what]
+            lines.append(f"| {cell(mistake.what)} | {cell(told.message)} | {cell(told.next)} | {told.code} |")
         lines.append("")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print(page({one.what: make(one) for one in ALL}), end="")
+    print(page({mistake.what: make(mistake) for mistake in ALL}), end="")

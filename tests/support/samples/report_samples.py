@@ -158,16 +158,16 @@ def rejected() -> Rejection:
 def all_passed() -> Record:
     """Every tier in both worlds, on a host with a GPU, published."""
 
-    def passed(one: Verdict) -> Verdict:
-        checks = (replace(check, outcome=Outcome.PASSED, detail="ok") for check in one.checks)
-        return replace(one, checks=tuple(checks))
+    def passed(judged: Verdict) -> Verdict:
+        checks = (replace(check, outcome=Outcome.PASSED, detail="ok") for check in judged.checks)
+        return replace(judged, checks=tuple(checks))
 
     record = built()
     assert record.image is not None
     image = replace(
         record.image, reference="registry.example:5000/gpu/torch:2.6", digest="sha256:" + "9f" * 32
     )
-    return replace(record, image=image, verdicts=tuple(passed(one) for one in record.verdicts))
+    return replace(record, image=image, verdicts=tuple(passed(judged) for judged in record.verdicts))
 
 
 def image_of(record: Record) -> Image:

@@ -15,18 +15,20 @@ CLEAN = "No broken requirements found."
 
 def imports(stack: Stack, facts: Facts) -> Finding:
     problems, seen = [], []
-    for one in stack.added:
-        error = take(facts, "additions", "distributions", one.name, "error")
+    for package in stack.added:
+        error = take(facts, "additions", "distributions", package.name, "error")
         if error:
-            problems.append(f"{one.name}: {error}")
+            problems.append(f"{package.name}: {error}")
             continue
-        modules = take(facts, "additions", "distributions", one.name, "modules")
-        wanted = [module for module in one.modules if module not in modules]
-        problems += [f"{one.name}: {module} was not imported" for module in wanted]
+        modules = take(facts, "additions", "distributions", package.name, "modules")
+        wanted = [module for module in package.modules if module not in modules]
+        problems += [f"{package.name}: {module} was not imported" for module in wanted]
         problems += [
-            f"{one.name}: {module}: {found['error']}" for module, found in modules.items() if found["error"]
+            f"{package.name}: {module}: {found['error']}"
+            for module, found in modules.items()
+            if found["error"]
         ]
-        seen.append(f"{one.name} ({listed(modules) or 'it has no module'})")
+        seen.append(f"{package.name} ({listed(modules) or 'it has no module'})")
     return finding(problems, listed(seen))
 
 
@@ -59,7 +61,7 @@ def resolved(stack: Stack, facts: Facts) -> Finding:
     missing = {path: [name for name in names if name not in OF_DRIVER] for path, names in found.items()}
     said = take(facts, "additions", "distributions")
     along = (*stack.lock.added, *stack.lock.compiled)
-    lost = {one.name: error for one in along if (error := said.get(one.name, {}).get("error"))}
+    lost = {package.name: error for package in along if (error := said.get(package.name, {}).get("error"))}
     problems = [f"{name}: {error}" for name, error in lost.items()]
     problems += [f"{path} needs {listed(names)}" for path, names in sorted(missing.items()) if names]
     return finding(problems, f"{len(found)} shared objects and programs")
@@ -77,7 +79,8 @@ def hides(stack: Stack, facts: Facts) -> Finding:
     """Nothing has another content then, so that neither the ledger nor a hash says anything."""
     found = dict(take(facts, "additions", "hidden"))
     problems = [
-        f"{path} of {one['of']} is found before {one['hides']}" for path, one in sorted(found.items())
+        f"{path} of {hidden['of']} is found before {hidden['hides']}"
+        for path, hidden in sorted(found.items())
     ]
     problems += [
         f"importing {module} of {package.name} replaces {listed(imported['replaces'])}"

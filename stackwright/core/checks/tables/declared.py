@@ -115,10 +115,10 @@ RULES = (
     Rule(id="declared.mpi", tier=S, judge=mpi,
          why="mpirun is of the row's MPI, in the row's version: two nodes must run the same."),
     *(
-        Rule(id=f"declared.{one.name}", tier=S, judge=layer(one), applies=has(one),
-             why=f"{one.title} is the row's, and not one that came with another package.")
-        for one in COMMUNICATION
-        if not one.locked
+        Rule(id=f"declared.{component.name}", tier=S, judge=layer(component), applies=has(component),
+             why=f"{component.title} is the row's, and not one that came with another package.")
+        for component in COMMUNICATION
+        if not component.locked
     ),
     Rule(id="declared.packages", tier=S, judge=packages,
          why="The Python packages are those of the lock, in its versions, and no others."),

@@ -126,7 +126,10 @@ def _shown(path: str) -> str:
 def credentials(stack: Stack, facts: Facts) -> Finding:
     """Of every layer, also of what a later one removes; a private key that is there has its own check."""
     found = take(books(facts), "credentials")
-    problems = (f"a {one['kind']} in {_shown(one['path'])} of layer {one['layer'][:12]}" for one in found)
+    problems = (
+        f"a {credential['kind']} in {_shown(credential['path'])} of layer {credential['layer'][:12]}"
+        for credential in found
+    )
     return finding(list(problems)[:GROUPS], "none in any layer")
 
 

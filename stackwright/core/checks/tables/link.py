@@ -93,7 +93,9 @@ def unresolved(stack: Stack, facts: Facts) -> Finding:
     found = _libraries(stack, facts)
     if not found:
         return finding(["no shared object was looked at"])
-    missing = {path: [name for name in one["unresolved"] if name != DRIVER] for path, one in found.items()}
+    missing = {
+        path: [name for name in library["unresolved"] if name != DRIVER] for path, library in found.items()
+    }
     problems = [f"{path} needs {listed(names)}" for path, names in missing.items() if names]
     return finding(problems, f"{len(found)} shared objects")
 
@@ -121,14 +123,14 @@ def shared(stack: Stack, facts: Facts) -> Finding:
     own library exports the calls of the CUDA runtime and hands them on to the libcudart that it loads.
     """
     problems, module_of = [], dict(extensions(stack))
-    for name, one in _extensions(stack, facts).items():
+    for name, extension in _extensions(stack, facts).items():
         answers = facts.get("built", {}).get(name, {})
         for what, library, symbol in (("nccl", "libnccl.", "nccl"), ("cuda", "libcudart.", "cuda")):
             if answers.get(f"{what}_built") == 0:
                 continue
-            outside = any(entry.startswith(symbol) for entry in one["undefined"])
+            outside = any(entry.startswith(symbol) for entry in extension["undefined"])
             sources = (library, *HAND_ON_CUDA) if what == "cuda" else (library,)
-            linked = any(entry.startswith(sources) for entry in one["needed"])
+            linked = any(entry.startswith(sources) for entry in extension["needed"])
             if not outside or not linked:
                 problems.append(f"{module_of[name]} does not call into a shared {library}so")
     return finding(problems)
@@ -136,7 +138,7 @@ def shared(stack: Stack, facts: Facts) -> Finding:
 
 def compiles(stack: Stack, facts: Facts) -> Finding:
     """Most frameworks bring the compiler that they use at run time."""
-    if not any(one.compiles for one in of(stack.frameworks)):
+    if not any(framework.compiles for framework in of(stack.frameworks)):
         return finding((), f"{listed(stack.modules)} compile nothing with the image's gcc")
     found = take(facts, "compile")
     if found.get("absent"):
@@ -148,16 +150,16 @@ def compiles(stack: Stack, facts: Facts) -> Finding:
 
 def abi(stack: Stack, facts: Facts) -> Finding:
     problems, seen, module_of = [], [], dict(extensions(stack))
-    for name, one in _extensions(stack, facts).items():
+    for name, extension in _extensions(stack, facts).items():
         new = take(facts, "link", "modules", name).get("cxx11_abi")
         if new is None:
             continue
         wrong, right = ("old_abi", "new_abi") if new else ("new_abi", "old_abi")
         seen.append(f"{name} {'new' if new else 'old'}")
-        if one[wrong] or not one[right]:
+        if extension[wrong] or not extension[right]:
             problems.append(
                 f"{name} has the {'new' if new else 'old'} C++ ABI, and {module_of[name]} asks for "
-                f"{one['new_abi']} symbols of the new and {one['old_abi']} of the old one"
+                f"{extension['new_abi']} symbols of the new and {extension['old_abi']} of the old one"
             )
     return finding(problems, listed(seen))
 
@@ -194,8 +196,8 @@ def leftover(stack: Stack, facts: Facts) -> Finding:
 def stub(stack: Stack, facts: Facts) -> Finding:
     problems = [
         f"{path} looks for libraries in {folder}"
-        for path, one in _libraries(stack, facts).items()
-        for folder in one["runpath"].split(":")
+        for path, library in _libraries(stack, facts).items()
+        for folder in library["runpath"].split(":")
         if "stubs" in folder.split("/")
     ]
     return finding(problems)
@@ -203,9 +205,9 @@ def stub(stack: Stack, facts: Facts) -> Finding:
 
 def architectures(stack: Stack, facts: Facts) -> Finding:
     problems, seen, module_of = [], [], dict(extensions(stack))
-    for name, one in _extensions(stack, facts).items():
-        missing = [arch for arch in stack.gpu_arch if arch not in one["kernels"]["sm"]]
-        seen.append(f"{module_of[name]}: {' '.join(one['kernels']['sm'])}")
+    for name, extension in _extensions(stack, facts).items():
+        missing = [arch for arch in stack.gpu_arch if arch not in extension["kernels"]["sm"]]
+        seen.append(f"{module_of[name]}: {' '.join(extension['kernels']['sm'])}")
         if missing:
             problems.append(f"{module_of[name]} has no kernels for {listed(missing)}, only for {seen[-1]}")
     return finding(problems, "; ".join(seen))

@@ -152,7 +152,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return listed(sorted(map(str, value))) or "not set"
     if isinstance(value, list):
-        return repr([str(one)[:60] for one in value[:5]]) if value else "not set"
+        return repr([str(entry)[:60] for entry in value[:5]]) if value else "not set"
     return str(value) if value else "not set"
 
 
@@ -249,7 +249,9 @@ def _not_converted(stack: Stack, lines: Sequence[str]) -> Iterator[str]:
         *(f"set -- '{word}' \"$@\"" for word in words),
     }
     yield from (
-        line for line in lines if line not in right and not any(one.fullmatch(line) for one in OF_APPTAINER)
+        line
+        for line in lines
+        if line not in right and not any(pattern.fullmatch(line) for pattern in OF_APPTAINER)
     )
     yield from (f"(missing) {line}" for line in sorted(right)[:2] if line not in lines)
 
@@ -261,7 +263,7 @@ def _quoted(words: Iterable[str]) -> str:
 def credentials(stack: Stack, facts: Facts) -> Finding:
     """By kind and place: a verdict is published."""
     found, texts = take(facts, "credentials", "found"), take(facts, "credentials", "texts")
-    places = dict.fromkeys(f"{one['place']} holds a {one['kind']}" for one in found)
+    places = dict.fromkeys(f"{credential['place']} holds a {credential['kind']}" for credential in found)
     return finding(places, f"{texts} texts")
 
 

@@ -104,7 +104,7 @@ def site_config(stack: Stack, facts: Facts) -> Finding:
 def site_layers(stack: Stack, facts: Facts) -> Finding:
     """By the names of the site's values alone: a verdict is published."""
     found, searched = take(facts, "layers", "left"), take(facts, "layers", "searched")
-    places = (f"{one['what']} in {one['path']} of layer {one['layer'][:12]}" for one in found)
+    places = (f"{entry['what']} in {entry['path']} of layer {entry['layer'][:12]}" for entry in found)
     looked = f"{take(facts, 'layers', 'layers')} layers, looked for {', '.join(searched) or 'nothing'}"
     return finding(places, looked)
 
@@ -119,7 +119,11 @@ def temporary(stack: Stack, facts: Facts) -> Finding:
 def stub(stack: Stack, facts: Facts) -> Finding:
     """Where the driver was given to the container its own libcuda is there, and is no stub."""
     found = take(facts, "system", "driver_library")
-    problems = [] if found["driver"] else [f"{one['path']} by {one['way']}" for one in found["reachable"]]
+    problems = (
+        []
+        if found["driver"]
+        else [f"{library['path']} by {library['way']}" for library in found["reachable"]]
+    )
     return finding(problems, "the driver's own" if found["driver"] else "no libcuda on the loader's path")
 
 

@@ -36,8 +36,8 @@ def operators(stack: Stack, facts: Facts) -> Finding:
     if found.get("error"):
         return finding([f"DeepSpeed lists no operators: {found['error']}"])
     problems = [f"there is no operator {name}" for name in EXPECTED if name not in found]
-    problems += [f"{name}: {one['error']}" for name, one in found.items() if one["error"]]
-    compiled = [name for name, one in found.items() if one["compiled"]]
+    problems += [f"{name}: {operator['error']}" for name, operator in found.items() if operator["error"]]
+    compiled = [name for name, operator in found.items() if operator["compiled"]]
     seen = listed(compiled) or "none, but when they are first used"
     return finding(problems, f"{len(found)} operators; compiled: {seen}")
 

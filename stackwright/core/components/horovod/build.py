@@ -14,7 +14,7 @@ from stackwright.core.model.row import Stack
 from stackwright.core.render.sources import Sources
 
 SCRIPT = "scripts/build-horovod.sh"
-NAMES = {one.name: dict(one.called)["horovod"] for one in COMPILED}
+NAMES = {framework.name: dict(framework.called)["horovod"] for framework in COMPILED}
 """What Horovod calls a framework."""
 
 

@@ -11,7 +11,7 @@ WHEN = "as --mpirun, where MPI between the nodes is the problem: the ranks conne
 
 def horovodrun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
     """horovodrun hands its own environment to the ranks, and the interface to NCCL."""
-    variables = tuple(one for one in nccl(target, site) if one.name != "NCCL_SOCKET_IFNAME")
+    variables = tuple(variable for variable in nccl(target, site) if variable.name != "NCCL_SOCKET_IFNAME")
     options = [
         Option(("--gloo",), "no MPI: the ranks find each other through horovodrun"),
         *counted(site, "-H"),

@@ -15,7 +15,7 @@ from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Ruling
 
 COMPILED = (torch.TORCH, tensorflow.TENSORFLOW, mxnet.MXNET)
 """Frameworks that Horovod has an extension for."""
-NAMES = tuple(one.name for one in COMPILED)
+NAMES = tuple(framework.name for framework in COMPILED)
 
 
 def _at_least_one(cell: Cell) -> Answer:

@@ -38,7 +38,9 @@ def parts(stack: Stack, facts: Facts) -> Finding:
 def libraries(stack: Stack, facts: Facts) -> Finding:
     """By its own answers: where a library is too old, JAX leaves its plugin out and trains on the CPU."""
     found: Mapping[str, Mapping[str, Any]] = _built(facts, "asks")
-    problems = [f"JAX asks for {name}: {one['error']}" for name, one in found.items() if one["error"]]
+    problems = [
+        f"JAX asks for {name}: {library['error']}" for name, library in found.items() if library["error"]
+    ]
     if problems:
         return finding(problems)
     cuda, cudnn = found["CUDA runtime"], found["cuDNN"]
@@ -47,7 +49,7 @@ def libraries(stack: Stack, facts: Facts) -> Finding:
         problems.append(f"JAX's plugin was built with CUDA {made}, and loads CUDA {loads}")
     if cudnn["loads"] < cudnn["built"]:
         problems.append(f"JAX's plugin was built with cuDNN {cudnn['built']}, and loads {cudnn['loads']}")
-    return finding(problems, ", ".join(f"{name} {one['loads']}" for name, one in found.items()))
+    return finding(problems, ", ".join(f"{name} {library['loads']}" for name, library in found.items()))
 
 
 def compiler(stack: Stack, facts: Facts) -> Finding:

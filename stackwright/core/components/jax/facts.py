@@ -53,7 +53,7 @@ WHEELS = Wheels.load("jax", _describe, others=(ARM64,))
 
 PLUGINS = {
     platform: {
-        entry.key: {major: Plugin(**one) for major, one in entry.value["plugins"].items()}
+        entry.key: {major: Plugin(**plugin) for major, plugin in entry.value["plugins"].items()}
         for entry in entries.load(f"jax{platform.suffix}")
     }
     for platform in (AMD64, ARM64)

@@ -27,7 +27,7 @@ from stackwright.core.rules.rule import About, Answer, Clash, LockRule, Ruling
 
 BESIDE = (torch.TORCH, tensorflow.TENSORFLOW)
 """Frameworks whose wheels bring CUDA's libraries from the index as well."""
-NAMES = tuple(one.name for one in BESIDE)
+NAMES = tuple(framework.name for framework in BESIDE)
 
 
 def _cuda(cell: Cell) -> Answer:
@@ -80,7 +80,7 @@ def _libraries(cell: Cell) -> Answer:
     version, plugin = found
     for library, value, brought_version, says in brings:
         allowed = getattr(plugin, library)
-        if not all(_takes(one, brought_version) for one in SpecifierSet(allowed)):
+        if not all(_takes(specifier, brought_version) for specifier in SpecifierSet(allowed)):
             reason = f"{says}, and jax {version} takes {allowed}"
             return Clash(values=(("jax", version), value), reason=reason)
     return Ruling.FITS

@@ -39,7 +39,7 @@ def _standard(cell: Cell) -> tuple[Component, str, Headers] | None:
         for headers in component.headers
         if (version := cell.value(component.name)) and as_numbers(version) >= as_numbers(headers.since)
     ]
-    return max(asked, key=lambda one: one[2].standard) if asked else None
+    return max(asked, key=lambda entry: entry[2].standard) if asked else None
 
 
 def _cxx_gcc(cell: Cell) -> Answer:
@@ -87,7 +87,7 @@ RULES = (
     CellRule(
         name="cxx-gcc",
         about=About.STACK,
-        fields=(*GCC_FIELDS, *(one.name for one in COMPILED)),
+        fields=(*GCC_FIELDS, *(component.name for component in COMPILED)),
         ask=_cxx_gcc,
         fact=INSTALL,
         says="the frameworks' headers ask for a C++ standard, and gcc must know it",
@@ -95,7 +95,7 @@ RULES = (
     CellRule(
         name="headers-gcc",
         about=About.STACK,
-        fields=(*GCC_FIELDS, *(one.name for one in PICKY)),
+        fields=(*GCC_FIELDS, *(component.name for component in PICKY)),
         ask=_headers_gcc,
         fact=PICKY[0].oldest_gcc[0][2],
         says="a framework's headers accept a gcc from some release on",
@@ -103,7 +103,7 @@ RULES = (
     CellRule(
         name="cxx-cuda",
         about=About.STACK,
-        fields=(*CUDA_FIELDS, *(one.name for one in COMPILED)),
+        fields=(*CUDA_FIELDS, *(component.name for component in COMPILED)),
         ask=_cxx_cuda,
         fact=INSTALL,
         says="the frameworks' headers ask for a C++ standard, and nvcc must know it",

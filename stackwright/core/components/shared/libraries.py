@@ -117,7 +117,7 @@ def _library(name: str) -> Callable[[Cell], Answer]:
         if any(covers(declared, release) for release in releases):
             return Ruling.FITS
         when, last = RELEASES_READ.when, releases[-1]
-        if any(covers(declared, one) for one in every):
+        if any(covers(declared, release) for release in every):
             reason = (
                 f"the package index has {name} {declared} for another CUDA; the newest for {major} is {last}"
             )

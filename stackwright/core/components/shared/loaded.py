@@ -36,15 +36,15 @@ def _library(
 
     def judge(stack: Stack, facts: Facts) -> Finding:
         problems, seen = [], set()
-        for one, found in per_layer(stack, facts, "libraries", name).items():
-            if found is None and one in LAZY.get(name, ()):
-                seen.add(f"{title(stack, one)} loads {what} with the first use of a GPU")
+        for layer, found in per_layer(stack, facts, "libraries", name).items():
+            if found is None and layer in LAZY.get(name, ()):
+                seen.add(f"{title(stack, layer)} loads {what} with the first use of a GPU")
                 continue
             if found is None:
-                problems.append(f"{title(stack, one)} loads no {what}")
+                problems.append(f"{title(stack, layer)} loads no {what}")
                 continue
             if not found["owner"]:
-                problems.append(f"{title(stack, one)} loads {found['path']}, which no wheel brought")
+                problems.append(f"{title(stack, layer)} loads {found['path']}, which no wheel brought")
                 continue
             if not found["intact"]:
                 problems.append(f"{found['path']} is not as {found['owner']} brought it")
@@ -55,7 +55,9 @@ def _library(
             shown = ".".join(str(part) for part in version)
             seen.add(shown)
             if version[: len(row)] != row[: len(version)]:
-                problems.append(f"the row declares {what} {wanted(stack)}, {title(stack, one)} loads {shown}")
+                problems.append(
+                    f"the row declares {what} {wanted(stack)}, {title(stack, layer)} loads {shown}"
+                )
             if numbers(wheel)[: len(row)] != row:
                 problems.append(f"the row declares {what} {wanted(stack)}, the file is of {found['owner']}")
         return finding(problems, listed(sorted(seen)))

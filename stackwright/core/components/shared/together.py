@@ -16,9 +16,9 @@ SHARED = ("libnccl", "libcudart", "libcudnn", "libmpi", "libmpich")
 
 def _orders(stack: Stack, facts: Facts) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each order that was tried, as text. One with other modules than the row's proves nothing."""
-    for one in take(facts, "together", "orders"):
-        if sorted(one["order"]) == sorted(joined(stack)):
-            yield ", ".join(one["order"]), one
+    for run in take(facts, "together", "orders"):
+        if sorted(run["order"]) == sorted(joined(stack)):
+            yield ", ".join(run["order"]), run
 
 
 def wanted(modules: tuple[str, ...]) -> set[tuple[str, ...]]:
@@ -30,23 +30,23 @@ def wanted(modules: tuple[str, ...]) -> set[tuple[str, ...]]:
 def ended(stack: Stack, facts: Facts) -> Finding:
     """Every layer has to come first, and each before and after each other one."""
     modules, problems = joined(stack), []
-    tried = [tuple(one["order"]) for _, one in _orders(stack, facts)]
+    tried = [tuple(run["order"]) for _, run in _orders(stack, facts)]
     missing = sorted(wanted(modules) - set(tried))
-    problems += [f"the order {', '.join(one)} was not tried" for one in missing]
-    for order, one in _orders(stack, facts):
-        raised = errors(one["ranks"])
+    problems += [f"the order {', '.join(order)} was not tried" for order in missing]
+    for order, run in _orders(stack, facts):
+        raised = errors(run["ranks"])
         problems += [f"{order}: {error}" for error in raised]
-        if not raised and one["code"] != 0:
-            problems.append(f"{order}: exit code {one['code']}: {cause(str(one.get('output', '')))}")
-        elif not raised and [rank["size"] for rank in one["ranks"]] != [RANKS] * RANKS:
-            problems.append(f"{order}: {RANKS} ranks were started, and {len(one['ranks'])} left a result")
+        if not raised and run["code"] != 0:
+            problems.append(f"{order}: exit code {run['code']}: {cause(str(run.get('output', '')))}")
+        elif not raised and [rank["size"] for rank in run["ranks"]] != [RANKS] * RANKS:
+            problems.append(f"{order}: {RANKS} ranks were started, and {len(run['ranks'])} left a result")
     return finding(problems, f"{len(tried)} orders of {listed(modules)}")
 
 
 def one_file(stack: Stack, facts: Facts) -> Finding:
     problems, seen = [], set()
-    for order, one in _orders(stack, facts):
-        for rank in one["ranks"]:
+    for order, run in _orders(stack, facts):
+        for rank in run["ranks"]:
             for library in SHARED:
                 files = rank["mapped"].get(library, [])
                 seen.update(files)
@@ -61,9 +61,9 @@ def one_file(stack: Stack, facts: Facts) -> Finding:
 def agree(stack: Stack, facts: Facts) -> Finding:
     """Each layer's sum is the sum of what the ranks gave, so that all layers agree."""
     problems = []
-    for order, one in _orders(stack, facts):
-        total = [sum(column) for column in zip(*(rank["given"] for rank in one["ranks"]), strict=True)]
-        for rank in one["ranks"]:
+    for order, run in _orders(stack, facts):
+        total = [sum(column) for column in zip(*(rank["given"] for rank in run["ranks"]), strict=True)]
+        for rank in run["ranks"]:
             for module in joined(stack):
                 found = rank["sums"].get(module)
                 if found is None or not close(found, total):

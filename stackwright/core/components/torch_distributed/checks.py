@@ -87,11 +87,11 @@ def _of_way(
         yield "no rank left a result"
         return
     found = [rank["sharded"][way] for rank in ranks]
-    errors = [f"{way}: {one['error']}" for one in found if one["error"]]
+    errors = [f"{way}: {training['error']}" for training in found if training["error"]]
     if errors:
         yield errors[0]
         return
-    trained = [{**rank, "training": one} for rank, one in zip(ranks, found, strict=True)]
+    trained = [{**rank, "training": training} for rank, training in zip(ranks, found, strict=True)]
     yield from (f"{way}: {problem}" for problem in judge(trained))
 
 

@@ -114,7 +114,7 @@ def stack_of(docker: Docker, base: str) -> Stack:
     kept = tuple(Package(name=name, version=installed[name]) for name in (gcc, "libc6", python))
     state = Base(os="debian-13", suite=SUITE, release=release, date="", digest="", packages=kept)
     locked = tuple(Package(name=name, version=version) for name, (version, _) in PYTHON_PACKAGES.items())
-    added, compiled = (tuple(one for one in locked if one.name in names) for names in (ADDED, COMPILED))
+    added, compiled = (tuple(pin for pin in locked if pin.name in names) for names in (ADDED, COMPILED))
     return Stack(
         id="faults",
         provider=ProviderName.DEBIAN,
@@ -137,9 +137,9 @@ def stack_of(docker: Docker, base: str) -> Stack:
         patches=("cxx17.patch",),
         lock=Lock(
             row="faults", request="", base=state, packages=locked, added=added, text="", sha256="0" * 64,
-            compiled=compiled, sources=tuple((one.name, SOURCE) for one in compiled),
+            compiled=compiled, sources=tuple((package.name, SOURCE) for package in compiled),
         ),
-        pip=tuple(Added(name=one.name, version=one.version) for one in added),
+        pip=tuple(Added(name=package.name, version=package.version) for package in added),
         compiled=tuple(map(of_source, compiled)),
         apt=(Package(name="openssl", version=installed["openssl"]),),
         env=(Variable(name="OURS", value="a b"),),
