@@ -12,6 +12,7 @@ set -euo pipefail
 # QEMU 7.2 ends with a segmentation fault when PyTorch 2.15 is imported, and 10.0 does not. What is between them was
 # not tried, and is taken where it is there already.
 readonly OLDEST=8
+readonly NEEDED="QEMU's static user mode, $OLDEST or later"
 readonly FAILED=6               # EngineError.exit_code of stackwright/core/errors.py
 readonly HANDLERS=/proc/sys/fs/binfmt_misc
 readonly HANDLER=qemu-aarch64
@@ -72,8 +73,10 @@ recent() { # emulator: not an old one; one that does not say, such as another co
 
 install_emulator() {
     # shellcheck disable=SC2034  # scripts/lib.sh reads all of them
-    WANTED=(qemu-user-static qemu-user qemu-user-binfmt) PINNED='^qemu-user.*$' SUITES=(trixie) \
-        MISSED="there is no emulator" BY_HAND="QEMU's static user mode, $OLDEST or later" HAS_ENGINE_TO_COME=''
+    WANTED=(qemu-user-static) PINNED='^qemu-user.*$' SUITES=(trixie) \
+        MISSED="there is no emulator" BY_HAND=$NEEDED HAS_ENGINE_TO_COME=''
+    # What the package of trixie depends on has to come from there too. Ubuntu's own does not go together with these.
+    [[ $(os_release ID) != debian ]] || WANTED+=(qemu-user qemu-user-binfmt)
     install_packages
 }
 
@@ -106,7 +109,7 @@ main() {
         register # the kernel still holds the file of an old one
     fi
     [[ $MODE != dry-run ]] || { say "dry run: nothing was changed"; exit 0; }
-    runs || die "the kernel took no emulator" "read $HANDLERS/$HANDLER"
+    runs || die "${OLD:+$OLD is too old; }the kernel took no emulator" "install $NEEDED, and read $HANDLERS/$HANDLER"
     say "ready: programs of 64-bit Arm run here"
 }
 

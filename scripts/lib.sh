@@ -6,7 +6,7 @@
 # options, a temporary source list and temporary indexes.
 
 PINNED='^(docker.*|containerd)$' # packages that come from the suite that is tried
-SUITES=() # instead of those with an engine; the host's own is tried last
+SUITES=() # of Debian, to try on Debian before the host's own; those of an engine are known here
 
 os_release() { # field $1 of os-release
     # shellcheck source=/dev/null
@@ -111,8 +111,10 @@ install_packages() { # WANTED, from the first suite that adds packages and chang
     private_apt
     release=$(os_release VERSION_CODENAME)
     suites=("$release")
-    [[ $(os_release ID) == debian ]] && suites=(forky trixie "$release")
-    [[ " ${WANTED[*]} " == *" docker"* ]] || suites=("${SUITES[@]}" "$release")
+    if [[ $(os_release ID) == debian ]]; then
+        suites=("${SUITES[@]}" "$release")
+        [[ " ${WANTED[*]} " != *" docker"* ]] || suites=(forky trixie "$release")
+    fi
     for suite in "${suites[@]}"; do
         if simulate "$release" "$suite"; then
             chosen=$suite
