@@ -36,8 +36,9 @@ from stackwright.core.ledger.declared import (
     OF_A_DEFINITION,
     OF_A_SIF,
 )
-from stackwright.core.ledger.entry import Entry, Kind, Layer, final
+from stackwright.core.ledger.entry import ELF, Entry, Kind, Layer, final
 from stackwright.core.model.row import World
+from stackwright.core.model.target import AMD64, ARM64, Platform
 
 NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
 GCC = file("/usr/bin/gcc-13", b"gcc")
@@ -114,6 +115,24 @@ def test_one_fault_is_one_problem(
     ]
     assert [(problem.kind, problem.path) for problem in found] == [(kind, path)], found
     assert says in found[0].what
+
+
+def elf(platform: Platform) -> bytes:
+    """The head of a program for this platform."""
+    return ELF + bytes(14) + platform.elf.to_bytes(2, "little")
+
+
+@pytest.mark.parametrize("path", [NCCL, CC1PLUS, "/usr/local/bin/sshd-as-user"])
+def test_a_program_is_for_the_processor_of_its_row(path: str) -> None:
+    arm = at(replace(tree().entries[path], begin=elf(ARM64)))
+    (found,) = judged(arm).problems
+    assert (found.kind, found.path, found.what) == ("platform", path, "is for 64-bit Arm")
+    assert judged(arm, row=replace(ROW, platform=ARM64)).problems == ()
+
+
+def test_a_package_may_have_a_file_for_each_processor() -> None:
+    both = at(replace(GCC, begin=elf(AMD64)), replace(tree().entries[CC1PLUS], begin=elf(ARM64)))
+    assert judged(both).problems == ()
 
 
 def test_state_of_a_package_is_of_no_image_without_the_package() -> None:

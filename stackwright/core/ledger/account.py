@@ -14,7 +14,7 @@ from stackwright.core.ledger import accounts, debian, wheels
 from stackwright.core.ledger.books import Books, Row, open_books, owner
 from stackwright.core.ledger.declared import REMOVED, REMOVED_BY_A_DEFINITION
 from stackwright.core.ledger.entry import Entry, Kind, Tree
-from stackwright.core.ledger.judges import JUDGES, Problem, problem
+from stackwright.core.ledger.judges import JUDGES, Problem, of_another_platform, problem
 from stackwright.core.ledger.modes import odd_mode, runs_as_another
 from stackwright.core.model.row import World
 
@@ -32,17 +32,19 @@ def account(tree: Tree, row: Row) -> Account:
     books = open_books(tree, row)
     found: list[Problem] = []
     owners: Counter[str] = Counter()
-    parts: dict[str, list[str]] = {}
+    owned: dict[str, list[Entry]] = {}
     for entry in tree.entries.values():
         who, wrong = _judged(entry, books)
         wrong = wrong or odd_mode(entry, books)
         found += [replace(wrong, owner=who)] if wrong else []
         owners[who.partition(" ")[0]] += 1
-        parts.setdefault(who, []).append(_line(entry))
+        owned.setdefault(who, []).append(entry)
     found += _missing(books)
     found += _two_steps(books, {known.path for known in found})
+    named = {known.path for known in found}
+    found += [wrong for wrong in of_another_platform(owned, row.platform) if wrong.path not in named]
     found += [Problem(kind="accounts", path=path, what=what) for path, what in accounts.problems(tree)]
-    digests = {who: _digest(lines) for who, lines in parts.items()}
+    digests = {who: _digest(map(_line, entries)) for who, entries in owned.items()}
     return Account(
         problems=tuple(sorted(found, key=lambda known: (known.kind, known.path))),
         owners=owners,

@@ -13,6 +13,7 @@ from stackwright.core.ledger.declared import EXPECTED, OF_A_DEFINITION, OF_A_SIF
 from stackwright.core.ledger.entry import Entry, Kind, Tree
 from stackwright.core.ledger.wheels import Listed
 from stackwright.core.model.row import World
+from stackwright.core.model.target import AMD64, Platform
 
 BY_WORLD = {
     World.DOCKER: EXPECTED,
@@ -28,6 +29,7 @@ class Row:
 
     gcc: str
     world: World = World.DOCKER
+    platform: Platform = AMD64
     files: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -35,8 +35,8 @@ class Entry:
     """``path`` begins with a slash; ``mode`` has no bits of the kind; ``mtime`` is in whole seconds.
 
     ``sha256`` and ``md5`` are hexadecimal, and empty but for files; dpkg knows files by MD5. ``begin`` is
-    the first bytes of byte code. ``capability`` is the extended attribute security.capability. ``again``: a
-    second name of a file.
+    the first bytes of byte code and of ELF files. ``capability`` is the extended attribute
+    security.capability. ``again``: a second name of a file.
     """
 
     path: str
@@ -74,6 +74,9 @@ class Layer:
 
 
 TAKES_AWAY = frozenset({Kind.WHITEOUT, Kind.OPAQUE})
+
+ELF = b"\x7fELF"
+"""How programs and libraries begin (elf.h)."""
 
 KEPT = re.compile(
     r"/var/lib/dpkg/(status|diversions|info/[^/]+\.(list|md5sums)|alternatives/[^/]+)|/etc/(?!ssl/certs/.*\.pem).+"

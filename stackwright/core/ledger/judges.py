@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stackwright.core.ledger import wheels
 from stackwright.core.ledger.books import Books, expected
 from stackwright.core.ledger.debian import leads_to
 from stackwright.core.ledger.declared import DANGLING, Expected
-from stackwright.core.ledger.entry import Entry, Kind, Tree
+from stackwright.core.ledger.entry import ELF, Entry, Kind, Tree
+from stackwright.core.model.target import PLATFORMS, Platform
 
 DOCUMENTS, LICENSES = "/usr/share/doc/", "/usr/share/common-licenses/"
 """Of base-files, on which every package may rely without naming it (Debian's policy manual, 12.5)."""
@@ -24,6 +25,9 @@ CHECKED_HASH = 3
 
 TIMESTAMP = 0
 """Flags of byte code that Python compares with the time and the size of its source, as the distribution's."""
+
+MACHINE = slice(18, 20)
+"""Of an ELF file, little-endian: e_machine (elf.h)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,3 +205,26 @@ JUDGES: Mapping[str, Callable[[Entry, Books], Problem | None]] = {
     "alternative": _alternative,
     "declared": _declared,
 }
+
+
+# -- processors ---------------------------------------------------------------------------------------
+
+
+def of_another_platform(owned: Mapping[str, Sequence[Entry]], platform: Platform) -> Iterator[Problem]:
+    """Yield what is for another platform's processor. ``owned``: names by whose they are.
+
+    A wheel or a package may bring a file for each of several processors, as debuggers do: it is wrong where
+    it has none for this one.
+    """
+    for who, entries in owned.items():
+        machines = {entry.path: machine for entry in entries if (machine := _machine(entry))}
+        if who.startswith(("package ", "wheel ")) and platform.elf in machines.values():
+            continue
+        for entry in entries:
+            for other in PLATFORMS.values():
+                if other != platform and machines.get(entry.path) == other.elf:
+                    yield problem("platform", entry, f"is for {other.title}")
+
+
+def _machine(entry: Entry) -> int:
+    return int.from_bytes(entry.begin[MACHINE], "little") if entry.begin.startswith(ELF) else 0

@@ -14,11 +14,12 @@ from typing import Protocol
 
 from stackwright.core.credentials import OVERLAP
 from stackwright.core.credentials import Search as Shapes
-from stackwright.core.ledger.entry import KEPT, TEXT_LIMIT
+from stackwright.core.ledger.entry import ELF, KEPT, TEXT_LIMIT
 
 CHUNK = 2**20
-BEGIN = 16
-"""Bytes at the head of byte code that say what it was made of (PEP 552)."""
+BEGIN = 20
+"""Bytes at the head of a file: byte code says in 16 what it was made of (PEP 552), ELF in 20 for which
+processor it is."""
 
 WHEELS = "/opt/stack/"
 """Where files are of wheels, whose lists have SHA-256; all others may be of dpkg, whose lists have MD5."""
@@ -144,7 +145,7 @@ def content(
         size=size,
         sha256=digest.hashes[0].hexdigest(),
         md5=digest.hashes[1].hexdigest() if len(digest.hashes) > 1 else "",
-        begin=begin if path.endswith(".pyc") else b"",
+        begin=begin if path.endswith(".pyc") or begin.startswith(ELF) else b"",
         source_hash=_source_hash(python[1], b"".join(kept)) if python else b"",
         text=b"".join(kept).decode(errors="surrogateescape") if KEPT.fullmatch(path) else None,
         left=sought.found() if sought else (),

@@ -26,7 +26,7 @@ def row_of(planned: Planned, world: str) -> Row:
     gcc = distributions.gcc_release(planned.stack.gcc)
     files = dict(pair for folder in planned.stack.files for pair in folder.expected())
     own = digests(planned.stack, dict(planned.recipe.files))
-    return Row(gcc=gcc, world=World(world), files=own | files)
+    return Row(gcc=gcc, world=World(world), platform=planned.stack.platform, files=own | files)
 
 
 def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:

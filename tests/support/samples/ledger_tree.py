@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from stackwright.core.ledger.account import Account, account
 from stackwright.core.ledger.books import Row
-from stackwright.core.ledger.entry import KEPT, Entry, Kind, Tree
+from stackwright.core.ledger.entry import ELF, KEPT, Entry, Kind, Tree
 
 SITE = "/opt/stack/lib/python3.13/site-packages"
 INFO = "/var/lib/dpkg/info"
@@ -66,7 +66,7 @@ def file(
     return Entry(
         path=path, kind=Kind.FILE, mode=mode, uid=uid, gid=gid, size=len(content), layer=layer,
         sha256=hashlib.sha256(content).hexdigest(), md5=md5(content),
-        begin=content[:16] if path.endswith(".pyc") else b"",
+        begin=content[:20] if path.endswith(".pyc") or content.startswith(ELF) else b"",
         source_hash=b"8 bytes!" if path.endswith(".py") else b"",
     )  # fmt: skip
 

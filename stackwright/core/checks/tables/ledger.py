@@ -156,6 +156,8 @@ RULES = (
          why="A link that leads elsewhere is another program under a known name, as another gcc as cc."),
     Rule(id="ledger.declared", tier=S, judge=of_kind("declared"), needs=("ledger.read",),
          why="Files of Stackwright's scripts and steps are as they write them."),
+    Rule(id="ledger.platform", tier=S, judge=of_kind("platform"), needs=("ledger.read",),
+         why="A program for another processor ends with `Exec format error`, a library when it is loaded."),
     Rule(id="ledger.modes", tier=S, judge=of_kind("modes"), needs=("ledger.read",),
          why="A setuid program, or a file that others may write, makes root of any user."),
     Rule(id="ledger.accounts", tier=S, judge=of_kind("accounts"), needs=("ledger.read",),

@@ -38,6 +38,18 @@ def plant(name: str, command: str, red: str, says: str) -> Planted:
     return Planted(name=name, command=command, red=red, says=says)
 
 
+ARM = f"{SITE}/planted/_c.so"
+FOR_ARM = (
+    f"mkdir -p {SITE}/planted {SITE}/planted-1.dist-info && cd {SITE} "
+    "&& printf '\\177ELF\\2\\1\\1%09d\\3\\0\\267\\0' 0 > planted/_c.so "
+    '&& python3 -c "import base64, hashlib; '
+    "digest = hashlib.sha256(open('planted/_c.so', 'rb').read()).digest(); "
+    "text = base64.urlsafe_b64encode(digest).decode().rstrip('='); "
+    "print(f'planted/_c.so,sha256={text},20'); "
+    "print('planted-1.dist-info/RECORD,,')\" > planted-1.dist-info/RECORD"
+)
+"""Installs a wheel that is whole, and has a library for 64-bit Arm alone."""
+
 KEY = "/usr/src/planted.key"
 """Where a private key is while the image is built."""
 
@@ -80,6 +92,7 @@ FAULTS = (
     plant("removed-copy", "rm /opt/ours/start", "ledger.declared",
           "/opt/ours/start is missing"),
     plant("skeleton", "echo 'alias ssh=x' >> /home/train/.bashrc", "ledger.declared", "no copy of /etc/skel"),
+    plant("for-arm", FOR_ARM, "ledger.platform", f"{ARM} is for 64-bit Arm"),
     plant("setuid", "cp /usr/bin/find /usr/local/bin/own && chmod 4755 /usr/local/bin/own", "ledger.modes",
           "/usr/local/bin/own is setuid"),
     plant("setuid-of-a-package", "chmod u+s /usr/bin/find", "ledger.modes", "/usr/bin/find is setuid"),
