@@ -11,7 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_outputs import IBV, LDD, LSCPU, MPIRUN, NVIDIA, OMPI_INFO, PMI, RUNTIME, SLURM, UNKNOWN_FIELD
+from cluster_outputs import (
+    FI_INFO,
+    IBV,
+    LDD,
+    LIBFABRIC,
+    LSCPU,
+    MPIRUN,
+    NVIDIA,
+    OMPI_INFO,
+    PMI,
+    RUNTIME,
+    SLURM,
+    UNKNOWN_FIELD,
+)
 from command import call
 from hypothesis import given
 from hypothesis import strategies as st
@@ -236,6 +249,30 @@ def test_what_goes_over_the_fabric(which: str, outcome: str, said: str) -> None:
     found = answer(OPENMPI, "fabric", ibv_devinfo=IBV[which])
     assert (found.outcome, said in found.why) == (outcome, True), found
     assert answer(OPENMPI, "fabric", ibv_devinfo=None).outcome == "not found"
+
+
+@pytest.mark.parametrize(
+    ("which", "name"), [("cxi", "Slingshot"), ("efa", "EFA"), ("psm2", "Omni-Path"), ("tcp", None)]
+)
+@pytest.mark.parametrize("ports", [IBV["none"], None], ids=["no verbs", "no ibv_devinfo"])
+def test_a_fabric_of_libfabric_alone_is_named_with_what_to_bind_in(
+    which: str, name: str | None, ports: str | None
+) -> None:
+    said = {**HEALTHY, "fi_info": FI_INFO.get(which, f"provider: {which}\n"), "fi_info --version": LIBFABRIC}
+    said = {
+        **{key: text for key, text in said.items() if key != "ibv_devinfo"},
+        **({"ibv_devinfo": ports} if ports else {}),
+    }
+    (judged,) = judge([OPENMPI], seen_on(said))
+    found = next(told for told in judged.answers if told.about == "fabric")
+    assert found.why.startswith(f"{name} is not driven") == (name is not None), found
+    assert ("its libfabric 1.17.0 and NCCL's plugin" in found.todo) == (name is not None)
+    assert found.outcome == ("falls back to TCP" if name or ports else "not found")
+
+
+def test_what_is_bound_in_may_need_a_later_glibc() -> None:
+    later = answer(OLD, "fabric", ibv_devinfo=IBV["Omni-Path"], ldd_version=LDD["2.41"])
+    assert later.why.endswith("its libraries may ask for glibc 2.41, and the image has 2.36")
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ def test_a_plan_names_the_nearest_row_as_options_too() -> None:
         ("platform=linux/ppc64le", "x86-64 and 64-bit Arm", "linux/amd64 or linux/arm64"),
         ("os=rocky-9", "Debian's or Ubuntu's packages", "debian-12"),
         ("mpi=mvapich2", "ABI of MPICH", "cuda12-mpich"),
+        ("mpi=abi", "MPICH 5 and Open MPI 6", "cuda12-mpich"),
         ("python=3.13t", "without a global lock", "without the t"),
         ("python=3.13.2", "last number", "two numbers"),
         ("rocm=6.2", "NVIDIA GPUs", "gpu_arch"),

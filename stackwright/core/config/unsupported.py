@@ -31,6 +31,10 @@ PACKAGES = (
 )
 USE_DEBIAN = "write os: debian-12 or debian-13, and leave the host as it is"
 MPICH_ABI = "it has the ABI of MPICH, so that the site's library can take the place of MPICH's in an image"
+MPI_5 = (
+    "the ABI of the standard comes with MPICH 5 and Open MPI 6, which no released Debian or Ubuntu has; "
+    "Debian 14 will: its testing packages both (its index, read 2026-11-23)"
+)
 USE_MPICH = 'write mpi: {flavour: mpich, version: "4.2"}, as in the row cuda12-mpich'
 
 USER = 'write the number of a user of yours, and that of its group, as in "20001:20001"'
@@ -78,6 +82,7 @@ ENTRIES = (
     _entry("mpi", r"mvapich.*", MPICH_ABI, USE_MPICH),
     _entry("mpi", r"(intel|impi|intelmpi|oneapi).*", MPICH_ABI, USE_MPICH),
     _entry("mpi", r"cray.*", MPICH_ABI, USE_MPICH),
+    _entry("mpi", r"(mpi[-_]?)?abi.*", MPI_5, USE_MPICH),
     _entry("mpi", r"(mpt|hpe|lam|msmpi|spectrum).*", "an image takes its MPI from the distribution",
            "write openmpi or mpich"),
     _entry("python", r"3\.[0-9]{1,2}t", "it is the build without a global lock; the distributions "

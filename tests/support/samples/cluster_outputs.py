@@ -141,6 +141,40 @@ IBV = {
     "Omni-Path": port("hfi1_0", UP, "InfiniBand"),
 }
 
+FI_INFO = {
+    # Debian 12, on Ethernet
+    "tcp": """provider: tcp;ofi_rxm
+    fabric: 192.0.2.0/24
+    domain: eth0
+    version: 117.0
+    type: FI_EP_RDM
+    protocol: FI_PROTO_RXM
+provider: shm
+    fabric: shm
+    domain: shm
+    version: 117.0
+    type: FI_EP_RDM
+    protocol: FI_PROTO_SHM
+""",
+    # HPE's guide to the host software of Slingshot, RDMA interface troubleshooting
+    "cxi": """provider: cxi
+    fabric: cxi
+    domain: cxi0
+    version: 0.0
+    type: FI_EP_RDM
+    protocol: FI_PROTO_CXI
+""",
+    # the AWS user guide: one interface
+    "efa": """provider: efa
+    fabric: EFA-fe80::1
+    domain: efa_0-rdm
+    version: 2.0
+    type: FI_EP_RDM
+    protocol: FI_PROTO_EFA
+""",
+}
+LIBFABRIC = "fi_info: 1.17.0\nlibfabric: 1.17.0\nlibfabric api: 1.17\n"  # Debian 12
+
 NVIDIA = {
     # bottlerocket-os/bottlerocket-core-kit pull request 834
     "580": """Thu Feb 19 19:24:54 2026

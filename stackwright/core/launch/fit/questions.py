@@ -13,7 +13,7 @@ from enum import StrEnum
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.launch.fit.image import Image
-from stackwright.core.launch.fit.readers import PATIENCE, ClusterFacts, Port
+from stackwright.core.launch.fit.readers import PATIENCE, ClusterFacts
 from stackwright.core.launch.slurm import PMI
 from stackwright.core.model.row import MpiFlavour
 from stackwright.core.model.target import CUDA
@@ -42,8 +42,11 @@ SYSTEM = ("/", "/usr", "/usr/local")
 OWN_MPI = "own MPI"
 PROCESSOR = "CPU"
 """Every host answers this: it does not make it a cluster."""
-DEVICES = {"hfi": "Omni-Path", "opa": "Omni-Path", "rdmap": "EFA", "efa": "EFA", "cxi": "Slingshot"}
+DEVICES = {"hfi": "Omni-Path", "opa": "Omni-Path", "rdmap": "EFA", "efa": "EFA"}
 """Fabrics that UCX and NCCL of an image do not drive, by how the names of their devices begin."""
+PROVIDERS = {"cxi": "Slingshot", "efa": "EFA", "opx": "Omni-Path", "psm2": "Omni-Path"}
+"""The same by the provider of libfabric, which is the only one that knows Slingshot: it has no verbs."""
+OFI_PLUGIN = "https://github.com/aws/aws-ofi-nccl; https://docs.cscs.ch/software/communication/nccl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,15 +210,12 @@ def _doubt(image: Image, cluster: ClusterFacts, flavour: str, version: str) -> t
 
 
 def fabric(image: Image, cluster: ClusterFacts) -> Answer:
-    about, todo = "fabric", "ask on a compute node: srun ibv_devinfo"
+    about, todo = "fabric", "ask on a compute node: srun ibv_devinfo, srun fi_info"
+    if other := _other_fabric(cluster):
+        return _through_libfabric(other, image, cluster)
     if cluster.ports is None:
         why = _hung(cluster, "ibv_devinfo") or "no ibv_devinfo here; a login node may have none"
         return Answer(about=about, outcome=Outcome.NOT_FOUND, why=why, todo=todo)
-    other = next((name for port in cluster.ports if (name := _other_fabric(port))), None)
-    if other:
-        why = f"{other} is not driven by the image's UCX and NCCL: they take TCP"
-        todo = "the cluster's own MPI bound in (--host-mpi), and NCCL's plugin for it"
-        return Answer(about=about, outcome=Outcome.FALLS_BACK, why=why, todo=todo)
     active = tuple(port for port in cluster.ports if port.active)
     if not active:
         why = "no port is active" if cluster.ports else "no device for RDMA"
@@ -230,8 +230,26 @@ def fabric(image: Image, cluster: ClusterFacts) -> Answer:
     return Answer(about=about, outcome=Outcome.WORKS, why=why, todo=todo)
 
 
-def _other_fabric(port: Port) -> str | None:
-    return next((name for begin, name in DEVICES.items() if port.device.startswith(begin)), None)
+def _other_fabric(cluster: ClusterFacts) -> str | None:
+    named = [PROVIDERS[provider] for provider in cluster.providers if provider in PROVIDERS]
+    devices = [port.device for port in cluster.ports or ()]
+    named += [name for device in devices for begin, name in DEVICES.items() if device.startswith(begin)]
+    return named[0] if named else None
+
+
+def _through_libfabric(name: str, image: Image, cluster: ClusterFacts) -> Answer:
+    """Return what an image without the fabric's own libraries takes, and what to bind in for it."""
+    doubt = _later_glibc(image, cluster)
+    why = f"{name} is not driven by the image's UCX and NCCL: they take TCP"
+    libfabric = f"libfabric {cluster.libfabric}" if cluster.libfabric else "libfabric"
+    todo = (
+        f"bind in from the host: its MPI (--host-mpi), its {libfabric} and NCCL's plugin for libfabric "
+        "(aws-ofi-nccl); with NCCL_NET='AWS Libfabric' NCCL fails where it would take TCP"
+    )
+    return Answer(
+        about="fabric", outcome=Outcome.FALLS_BACK, why=f"{why}; {doubt}" if doubt else why, todo=todo,
+        source=OFI_PLUGIN,
+    )  # fmt: skip
 
 
 def driver(image: Image, cluster: ClusterFacts) -> Answer:

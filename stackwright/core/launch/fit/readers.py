@@ -33,7 +33,8 @@ class ClusterFacts:
     """``pmi`` are the plugins of srun, ``pmix`` the major versions of its PMIx, ``pmi_error`` what it could
     not load. ``mpi`` is the cluster's own: flavour and version; ``prefix`` is where it lies. ``other_mpi`` is
     what mpirun says where it is that of another one, ``hung`` the programs that did not end. ``machine`` and
-    ``cpu_features`` are of this node's processors.
+    ``cpu_features`` are of this node's processors. ``libfabric`` is the release of the host's, ``providers``
+    what it drives there.
     """
 
     slurm: str | None = None
@@ -45,6 +46,8 @@ class ClusterFacts:
     prefix: str | None = None
     pml: tuple[str, ...] = ()
     ports: tuple[Port, ...] | None = None
+    libfabric: str | None = None
+    providers: tuple[str, ...] = ()
     driver: str | None = None
     capabilities: tuple[str, ...] = ()
     glibc: str | None = None
@@ -116,6 +119,17 @@ def ibv(cluster: ClusterFacts, text: str) -> ClusterFacts:
     return replace(cluster, ports=tuple(ports))
 
 
+def libfabric(cluster: ClusterFacts, text: str) -> ClusterFacts:
+    """``libfabric: 1.17.0``, in a line of its own."""
+    return replace(cluster, libfabric=_first(rf"^libfabric:\s+{VERSION}", text))
+
+
+def providers(cluster: ClusterFacts, text: str) -> ClusterFacts:
+    """``provider: cxi`` heads each interface; ``tcp;ofi_rxm`` is tcp with a layer on it."""
+    found = re.findall(r"^provider:\s+([a-z]\w{0,30})", text, re.M | re.ASCII)
+    return replace(cluster, providers=tuple(dict.fromkeys(found)))
+
+
 def nvidia(cluster: ClusterFacts, text: str) -> ClusterFacts:
     return replace(cluster, driver=_first(rf"Driver Version:\s+{VERSION}", text))
 
@@ -162,6 +176,8 @@ PROGRAMS: tuple[tuple[tuple[str, ...], Callable[[ClusterFacts, str], ClusterFact
     (("mpirun", "--version"), mpirun),
     (("ompi_info",), ompi_info),
     (("ibv_devinfo",), ibv),
+    (("fi_info", "--version"), libfabric),
+    (("fi_info",), providers),
     ((CUDA.query,), nvidia),
     ((CUDA.query, "--query-gpu=compute_cap", "--format=csv,noheader"), capabilities),
     (("ldd", "--version"), glibc),
