@@ -22,7 +22,7 @@ from docker.types import Mount as SdkMount
 
 from stackwright.core.errors import EngineError
 from stackwright.engines import kinds
-from stackwright.engines.buildah.words import created_by
+from stackwright.engines.buildah.words import created_by, with_shell
 from stackwright.engines.gpu import GpuAccess
 from stackwright.host import owners
 from stackwright.host.files import draft_of
@@ -208,13 +208,13 @@ def connected(docker: Docker) -> Iterator[DockerClient]:
 
 
 def inspect(docker: Docker, image: str) -> dict[str, Any] | None:
-    """Return the engine's description of an image, as in ``docker image inspect``; None when there is
-    none."""
-    with connected(docker) as client:
-        try:
-            return dict(client.images.get(image).attrs)
-        except NotFound:
-            return None
+    """Return what ``docker image inspect`` says of an image; None where there is none."""
+    with connected(docker) as client, contextlib.suppress(NotFound):
+        found = dict(client.images.get(image).attrs)
+        if docker.builder:
+            found["Config"] = with_shell(found["Config"], [line.created_by for line in layers(docker, image)])
+        return found
+    return None
 
 
 def image_exists(docker: Docker, image: str) -> bool:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster_outputs import (
-    FI_INFO,
     IBV,
     LDD,
-    LIBFABRIC,
     LSCPU,
     MPIRUN,
     NVIDIA,
@@ -25,6 +23,7 @@ from cluster_outputs import (
     SLURM,
     UNKNOWN_FIELD,
 )
+from clusters import HEALTHY, MPICH, OLD, OPENMPI, WITHOUT_UCX, Cluster, answer, seen_on
 from command import call
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,64 +33,12 @@ from rows import ROOT, stack
 from stackwright.cli import tables
 from stackwright.core.launch.fit import image as images
 from stackwright.core.launch.fit import readers
-from stackwright.core.launch.fit.questions import QUESTIONS, Answer, judge
+from stackwright.core.launch.fit.questions import QUESTIONS, judge
 from stackwright.core.launch.fit.readers import PROGRAMS, ClusterFacts
-from stackwright.core.model.row import Mpi
 from stackwright.core.model.target import ARM64
 from stackwright.host import login_node
 from stackwright.host.project import Project, cells, plan
-from stackwright.host.runner import Completed, Runner
-
-OPENMPI = images.of(stack(mpi=Mpi.of("openmpi", "5.0.7"), cuda_runtime="12.4.127"))
-OPENMPI_4 = Mpi.of("openmpi", "4.1.4")
-OLD = images.of(stack(id="old", mpi=OPENMPI_4, os="debian-12", cuda_runtime="11.8.89"))
-MPICH = images.of(stack(id="mpich", mpi=Mpi.of("mpich", "4.2.1")))
-WITHOUT_UCX = "  Open MPI: 5.0.7\n  Prefix: /opt/m\n  MCA pml: ob1 (MCA v2)\n"
-HEALTHY = {
-    "srun --version": SLURM["24.11"],
-    "srun --mpi=list": PMI["pmix 5"],
-    "srun --help": "Usage: srun [OPTIONS...] executable [args...]\n",
-    "mpirun --version": MPIRUN["Open MPI 5"],
-    "ompi_info": OMPI_INFO["HPC-X"].replace("4.1.7rc1", "5.0.7"),
-    "ibv_devinfo": IBV["InfiniBand"],
-    "nvidia-smi": NVIDIA["580"],
-    "nvidia-smi --query-gpu=compute_cap --format=csv,noheader": "8.0\n8.0\n",
-    "ldd --version": LDD["2.34"],
-    "apptainer --version": RUNTIME["apptainer"],
-    "uname -r": "5.14.0-362.el9.x86_64\n",
-    "lscpu": LSCPU["x86-64"],
-}
-
-
-class Cluster(Runner):
-    """Programs that print what they are told, and no others."""
-
-    def __init__(self, said: Mapping[str, str]) -> None:
-        super().__init__()
-        self.said = said
-
-    def __call__(self, argv: Sequence[str | Path], **options: Any) -> Completed:
-        words = tuple(map(str, argv))
-        text = self.said.get(" ".join(words))
-        if text is None:
-            return Completed(argv=words, returncode=127, stdout="", stderr=f"{words[0]}: not found")
-        return Completed(argv=words, returncode=0, stdout=text, stderr="")
-
-
-def seen_on(said: Mapping[str, str]) -> ClusterFacts:
-    return login_node.examine(Cluster(said), [stack()]).cluster
-
-
-def answer(image: images.Image, about: str, **changed: str | None) -> Answer:
-    """On the healthy cluster, but for some programs: their name with _ for what is between words."""
-    names = {re.sub(r"\W+", "_", key.split("=")[0]): key for key in HEALTHY}
-    said = {**HEALTHY, **{names[name]: text for name, text in changed.items() if text is not None}}
-    for name, text in changed.items():
-        if text is None:
-            del said[names[name]]
-    (judged,) = judge([image], seen_on(said))
-    return next(told for told in judged.answers if told.about == about)
-
+from stackwright.host.runner import Completed
 
 # -- what is read ----------------------------------------------------------------------------------
 
@@ -232,58 +179,6 @@ def test_whether_the_mpi_of_the_cluster_can_be_bound_in(
 ) -> None:
     found = answer(image, "own MPI", **changed)
     assert (found.outcome, said in found.why) == (outcome, True), found
-
-
-@pytest.mark.parametrize(
-    ("which", "outcome", "said"),
-    [
-        ("InfiniBand", "works", "InfiniBand on mlx5_13, port 1"),
-        ("RoCE", "works", "RoCE on mlx5_2"),
-        ("several", "works", "InfiniBand on mlx5_0, port 1, and 3 more"),
-        ("down", "falls back to TCP", "no port is active"),
-        ("none", "falls back to TCP", "no device"),
-        ("Omni-Path", "falls back to TCP", "Omni-Path"),
-    ],
-)
-def test_what_goes_over_the_fabric(which: str, outcome: str, said: str) -> None:
-    found = answer(OPENMPI, "fabric", ibv_devinfo=IBV[which])
-    assert (found.outcome, said in found.why) == (outcome, True), found
-    assert answer(OPENMPI, "fabric", ibv_devinfo=None).outcome == "not found"
-
-
-@pytest.mark.parametrize(
-    ("which", "name"), [("cxi", "Slingshot"), ("efa", "EFA"), ("psm2", "Omni-Path"), ("tcp", None)]
-)
-@pytest.mark.parametrize("ports", [IBV["none"], None], ids=["no verbs", "no ibv_devinfo"])
-def test_a_fabric_of_libfabric_alone_is_named_with_what_to_bind_in(
-    which: str, name: str | None, ports: str | None
-) -> None:
-    said = {**HEALTHY, "fi_info": FI_INFO.get(which, f"provider: {which}\n"), "fi_info --version": LIBFABRIC}
-    said = {
-        **{key: text for key, text in said.items() if key != "ibv_devinfo"},
-        **({"ibv_devinfo": ports} if ports else {}),
-    }
-    (judged,) = judge([OPENMPI], seen_on(said))
-    found = next(told for told in judged.answers if told.about == "fabric")
-    assert found.why.startswith(f"{name} is not driven") == (name is not None), found
-    assert ("its libfabric 1.17.0 and NCCL's plugin" in found.todo) == (name is not None)
-    assert found.outcome == ("falls back to TCP" if name or ports else "not found")
-
-
-def test_what_is_bound_in_may_need_a_later_glibc() -> None:
-    later = answer(OLD, "fabric", ibv_devinfo=IBV["Omni-Path"], ldd_version=LDD["2.41"])
-    assert later.why.endswith("its libraries may ask for glibc 2.41, and the image has 2.36")
-
-
-@pytest.mark.parametrize(
-    ("which", "hca"),
-    [("InfiniBand", None), ("RoCE", None), ("several", None), ("one of two", "mlx5_1:1")],
-)
-def test_no_device_is_named_alone_that_is_not(which: str, hca: str | None) -> None:
-    """NCCL takes all that are active; --hca leaves it one, and of four a quarter of what they carry."""
-    todo = answer(OPENMPI, "fabric", ibv_devinfo=IBV[which]).todo
-    assert "--fabric infiniband" in todo
-    assert re.findall(r"--hca (\S+):", todo + ":") == ([hca] if hca else [])
 
 
 class Hung(Cluster):

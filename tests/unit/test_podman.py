@@ -8,6 +8,7 @@ import pytest
 
 from stackwright.core.errors import EngineError
 from stackwright.core.model.row import Recipe
+from stackwright.core.render.configuration import PATH
 from stackwright.core.render.instructions import instructions
 from stackwright.engines import kinds
 from stackwright.engines.buildah.progress import Progress
@@ -18,6 +19,7 @@ from stackwright.engines.buildah.words import (
     full_name,
     of_buildkit,
     short_name,
+    with_shell,
 )
 from stackwright.engines.buildkit.progress import EventKind
 
@@ -175,6 +177,12 @@ def test_a_name_as_it_was_given() -> None:
     [
         ("/bin/sh -c #(nop) COPY dir:0b6f in / ", "COPY dir:0b6f in /"),
         ("/bin/sh -c #(nop) ENV LANG=C.UTF-8", "ENV LANG=C.UTF-8"),
+        (
+            '/bin/sh -c #(nop) ENV PATH=/opt/x/bin:$PATH     A=/a     B="c>=1 d"',
+            f"ENV PATH=/opt/x/bin:{PATH} A=/a B=c>=1 d",
+        ),
+        ("/bin/sh -c #(nop) ENV A=${PATH} B=$PATHS", f"ENV A={PATH} B=$PATHS"),
+        ('/bin/sh -c #(nop) ENV A="open', 'ENV A="open'),
         ("/bin/sh -c export A=b; true:sha256:00", "RUN /bin/sh -c export A=b; true:sha256:00"),
         ("|1 A=b /bin/sh -c true", "RUN /bin/sh -c true"),
         ("RUN /bin/bash -c true # buildkit", "RUN /bin/bash -c true # buildkit"),
@@ -183,6 +191,13 @@ def test_a_name_as_it_was_given() -> None:
 )
 def test_a_line_of_the_history(line: str, made_by: str) -> None:
     assert created_by(line) == made_by
+
+
+def test_what_the_api_leaves_out_is_read_from_the_history() -> None:
+    lines = ('SHELL ["/bin/sh","-c"]', "ENV A=b", 'SHELL ["/bin/bash","-euo","pipefail","-c"]', "CMD x")
+    assert with_shell({"A": 1}, lines) == {"A": 1, "Shell": ["/bin/bash", "-euo", "pipefail", "-c"]}
+    assert [with_shell({}, [line])["Shell"] for line in ("SHELL x", "SHELL 5")] == [["x"], ["5"]]
+    assert with_shell({}, ["ENV A=b"]) == {}
 
 
 def test_older_builders_get_no_link() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from stackwright.core.errors import EngineError
+from stackwright.core.render.configuration import PATH
 
 ALWAYS = (
     "--format=docker",  # the OCI's format knows no SHELL
@@ -29,6 +33,7 @@ CONTINUED = " \\\n      "
 
 _REGISTRY = re.compile(r"localhost/|[^/]*[.:][^/]*/")
 _SHELL = re.compile(r"(?:\|\d+ .*? )?(/bin/(?:ba)?sh -c )(#\(nop\) +)?", re.DOTALL)
+_PATH = re.compile(r"\$(?:PATH\b|\{PATH\})")
 _LINK = re.compile(r"^(COPY|ADD) --link ", re.MULTILINE)
 
 
@@ -63,11 +68,33 @@ def short_name(image: str) -> str:
 
 
 def created_by(line: str) -> str:
-    """Return a line of an image's history as BuildKit would write its beginning: "RUN …", "COPY …"."""
+    """Return a line of an image's history as BuildKit would write it: "RUN …", "COPY …", "ENV A=1 B=2"."""
     match = _SHELL.match(line)
     if match is None:
         return line
-    return line[match.end() :].strip() if match[2] else f"RUN {match[1]}{line[match.end() :]}"
+    rest = line[match.end() :]
+    return _as_set(rest.strip()) if match[2] else f"RUN {match[1]}{rest}"
+
+
+def _as_set(words: str) -> str:
+    """Return ENV with its values as they were set; this builder repeats the line of the Dockerfile."""
+    if not words.startswith("ENV "):
+        return words
+    try:
+        values = shlex.split(words)
+    except ValueError:
+        return words
+    return " ".join(_PATH.sub(PATH, value) for value in values)
+
+
+def with_shell(settings: Mapping[str, Any], history: Iterable[str]) -> dict[str, Any]:
+    """Return an image's settings with its SHELL, which Podman's API leaves out: the last of the history."""
+    said = [line.removeprefix("SHELL ") for line in history if line.startswith("SHELL ")]
+    try:
+        found = [list(map(str, json.loads(text))) for text in said[-1:]]
+    except (ValueError, TypeError):
+        found = [said[-1:]]
+    return {**settings, **({"Shell": found[0]} if found else {})}
 
 
 def containerfile(dockerfile: str, labels: Iterable[tuple[str, str]]) -> str:
