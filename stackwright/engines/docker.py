@@ -208,7 +208,7 @@ def connected(docker: Docker) -> Iterator[DockerClient]:
 
 
 def inspect(docker: Docker, image: str) -> dict[str, Any] | None:
-    """Return what ``docker image inspect`` says of an image; None where there is none."""
+    """Return what ``docker image inspect`` returns for an image; None where there is none."""
     with connected(docker) as client, contextlib.suppress(NotFound):
         found = dict(client.images.get(image).attrs)
         if docker.builder:
