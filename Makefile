@@ -48,7 +48,7 @@ frameworks: env engine
 		tests/hpc/test_rows.py
 
 # A bundle of the default row (STACKWRIGHT_ROW names another), and its build by a second engine in a network
-# without a route: the same layers. Two whole builds, about 90 GB of disk, and root; STACKWRIGHT_BUNDLES names
+# without a route: the same layers. Two whole builds, 50 GB of disk, and root; STACKWRIGHT_BUNDLES names
 # another folder than out/bundles for it.
 bundle: env engine
 	$(PYTHON) -m pytest -m nightly tests/e2e/test_bundle_real.py

@@ -23,7 +23,7 @@ from stackwright.host.runner import Runner
 pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
 PLACE = Path(os.environ.get("STACKWRIGHT_BUNDLES", ROOT / "out" / "bundles"))
-"""Where the bundle is kept, and where the second engine has its data: on a disk with 60 GB."""
+"""Where the bundle is kept, and where the second engine has its data: on a disk with 30 GB."""
 
 
 @pytest.fixture(scope="module")
