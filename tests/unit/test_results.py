@@ -12,25 +12,37 @@ from stackwright.core.config.expand import expand
 from stackwright.core.config.load import load
 from stackwright.core.model.record import Status
 from stackwright.core.model.row import Outcome, Tier
+from stackwright.core.model.target import platform_of
 from stackwright.records import files as record
 from stackwright.records.report.sharing import sentence, sharing
 
 DEFINITIONS = sorted((ROOT / "docs" / "results").glob("*/definition/*.json"))
 FILES = sorted((ROOT / "docs" / "results").glob("*/*.json"))
+EMULATED = sorted((ROOT / "docs" / "results").glob("*/emulated/*.json"))
 ROWS = {cell.id for cell in expand(load(ROOT / "matrix.yaml"))}
+OF_ARM = {cell.id for cell in expand(load(ROOT / "matrix.arm.yaml"))}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", FILES + EMULATED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_result_is_a_complete_record(path: Path) -> None:
     found = record.load(path)
     assert found.row == path.stem
-    assert found.row in ROWS
+    assert found.row in (OF_ARM if path in EMULATED else ROWS)
     assert found.status is Status.COMPLETE
     for world in ("docker", "sif"):
         verdict = found.verdict(world)
         assert verdict
         tiers = {tier: verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}
         assert set(tiers.values()) == {Outcome.PASSED}
+
+
+@pytest.mark.parametrize("path", EMULATED, ids=lambda path: path.stem)
+def test_what_was_emulated_is_said(path: Path) -> None:
+    found = record.load(path)
+    assert platform_of(dict(found.declared)["platform"]).machine != found.host.machine
+    assert path.read_text().count("emulated by qemu-aarch64") > 50
+    said = re.search(rf"^\| `{path.stem}` .*\| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.M)
+    assert said and said[1] == "every CPU tier, in an emulator"
 
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: f"{path.parent.parent.name}/{path.stem}")
