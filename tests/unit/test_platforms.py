@@ -164,6 +164,16 @@ def test_a_row_for_arm_is_rendered_for_arm() -> None:
     assert "-march=armv8-a" in definition.render_definition(ROW_ON_ARM.stack, SOURCES).text("cuda13-arm.def")
 
 
+def test_a_sif_has_the_platform_of_its_image() -> None:
+    """A record keeps what the last probing found, and an image is signed only if the image's facts agree."""
+    row = replace(a_row(), platform=ARM64)
+    image = {"image": {"Os": "linux", "Architecture": "arm64"}}
+    sif = {"system": {"machine": "aarch64"}}
+    assert dict(found(row, image)) == {"platform": "linux/arm64"} == dict(found(row, sif))
+    assert dict(found(row, {"system": {"machine": "riscv64"}})) == {}
+    assert dict(found(a_row(), image)) == {} == dict(found(a_row(), sif))
+
+
 def test_other_rows_name_no_platform() -> None:
     for row in PLAN.rows:
         assert "platform" not in json.loads(row.recipe.text("row.json"))

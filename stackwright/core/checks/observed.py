@@ -12,6 +12,7 @@ from stackwright.core.components.table import BY_NAME, built, of
 from stackwright.core.model.added.distributions import Compiled
 from stackwright.core.model.labels import ALLOWED, PROVIDER
 from stackwright.core.model.row import Stack
+from stackwright.core.model.target import PLATFORMS
 from stackwright.core.render.configuration import ENTRYPOINT
 
 Facts = Mapping[str, Any]
@@ -52,9 +53,14 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
 
 
 def _platform(stack: Stack, facts: Facts) -> str | None:
-    """What the image's configuration says, of a row that names its platform."""
+    """Of a row that names it: what the image's configuration says, and in a SIF what the kernel says."""
+    if not stack.platform.named:
+        return None
     said = dig(facts, "image", "Os"), dig(facts, "image", "Architecture")
-    return "/".join(map(str, said)) if stack.platform.named and all(said) else None
+    if all(said):
+        return "/".join(map(str, said))
+    machine = dig(facts, "system", "machine")
+    return next((platform.name for platform in PLATFORMS.values() if platform.machine == machine), None)
 
 
 def _of_source(compiled: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:
