@@ -18,7 +18,18 @@ from stackwright.host.runner import Runner
 from stackwright.host.site import file, settings
 
 ROOT = Path(__file__).parents[2]
-KEYS = ("mirrors", "index", "proxy", "ca", "registry", "signing_key", "cache", "labels", "builders")
+KEYS = (
+    "mirrors",
+    "index",
+    "proxy",
+    "ca",
+    "registry",
+    "signing_key",
+    "cache",
+    "labels",
+    "sources",
+    "builders",
+)
 
 
 def example() -> dict[str, Any]:
@@ -49,7 +60,8 @@ def test_every_key_of_the_issue_is_there_and_is_a_variable(tmp_path: Path) -> No
 def test_it_comes_out_as_the_site(tmp_path: Path) -> None:
     for name in ("ca.pem", "registry.pem", "key.pem"):
         (tmp_path / name).write_text("x")
-    whole = {**example(), "ca": "ca.pem", "signing_key": "key.pem"}
+    (tmp_path / "sources").mkdir()
+    whole = {**example(), "ca": "ca.pem", "signing_key": "key.pem", "sources": "sources"}
     whole["registry"]["ca"] = "registry.pem"
     site = settings.site(Runner(), entered(yaml.safe_dump(whole), tmp_path, PIP_CONFIG_FILE="/dev/null"))
     assert site.mirror == "http://mirror.example/debian" and site.ubuntu == "http://mirror.example/ubuntu"
@@ -60,6 +72,7 @@ def test_it_comes_out_as_the_site(tmp_path: Path) -> None:
         host="registry.example:5000", repository="hpc/images", ca=tmp_path / "registry.pem", plain=True
     )
     assert site.cache == "registry.example:5000/hpc/cache" and site.builders == ("farm",)
+    assert site.sources == tmp_path / "sources"
     assert site.labels == ((VENDOR, "Example University"), (URL, "https://hpc.example/images"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from stackwright.audit.facts import frameworks, mirror, nvcc
+from stackwright.audit.facts import frameworks, mirror, nvcc, plugin
 from stackwright.audit.facts.sources import Answer, Sources
 from stackwright.core.facts import entries
 from stackwright.core.facts.entries import Entry
@@ -22,13 +22,17 @@ READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "plugins": (frameworks.plugins, ("jax",)),
     "arm": (frameworks.on_arm, ("torch-arm64", "tensorflow-arm64", "jax-arm64")),
     "distributions": (mirror.read, ("distributions",)),
+    "fabrics": (plugin.read, ("ofi-plugins",)),
 }
 """By name, a reader and the tables that it reads."""
 
 
 def sources(site: Site, runner: Runner, kept: Path) -> Sources:
     """Return the index and the mirrors that this host is configured for."""
-    return Sources(index=index_address(runner, site), mirror=site.mirror_of, kept=kept, runner=runner)
+    return Sources(
+        index=index_address(runner, site), mirror=site.mirror_of, kept=kept, runner=runner,
+        archives=site.sources,
+    )  # fmt: skip
 
 
 def _tables(groups: Sequence[str]) -> tuple[str, ...]:

@@ -40,13 +40,15 @@ class Answer:
 class Sources:
     """``index`` is the address of the package index, ``mirror`` gives that of an os, or None.
 
-    ``kept`` is a folder: what was read of a file is found again there by the file's hash.
+    ``kept`` is a folder: what was read of a file is found again there by the file's hash. ``archives`` is the
+    site's folder of sources.
     """
 
     index: str
     mirror: Callable[[str], str | None]
     kept: Path
     runner: Runner
+    archives: Path | None = None
 
     def wheels(self, project: str, platform: Platform = AMD64) -> tuple[Wheel, ...]:
         return _wheels(self.index, project, platform)

@@ -44,6 +44,7 @@ class Site:
     ``images`` is docker.io or its mirror, whose ``repository`` then comes before those of images;
     None where images are handed in. ``labels`` are those that the site gives to its images.
     ``uv`` are uv's variables for the index; ``signing_password`` is that of ``signing_key``.
+    ``sources`` is a folder with archives of sources that no index has.
     """
 
     mirror: str | None
@@ -59,6 +60,7 @@ class Site:
     labels: tuple[tuple[str, str], ...] = ()
     uv: tuple[tuple[str, str], ...] = ()
     signing_password: str = field(default="", repr=False)
+    sources: Path | None = None
 
     def mirror_of(self, os: str) -> str | None:
         """Return the mirror of the distribution that a row's ``os`` is a release of."""

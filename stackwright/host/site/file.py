@@ -88,6 +88,7 @@ class SiteFile(TypedDict, total=False):
     registry: Registry
     signing_key: Annotated[Text, Field(description="File with the site's private key.")]
     cache: Annotated[Text, Field(description="HOST[:PORT]/REPOSITORY for the cache of builds.")]
+    sources: Annotated[Text, Field(description="Folder with archives of sources that no index has.")]
     labels: Labels
     builders: Annotated[
         Texts, Field(description="Names from `docker buildx ls`; the first one that answers is used.")
@@ -123,9 +124,10 @@ SETTINGS = {
     ("cache",): Setting("STACKWRIGHT_CACHE", "registry.example:5000/hpc/cache"),
     ("labels", "vendor"): Setting("STACKWRIGHT_VENDOR", "Example University"),
     ("labels", "url"): Setting("STACKWRIGHT_URL", "https://hpc.example/images"),
+    ("sources",): Setting("STACKWRIGHT_SOURCES", "/srv/sources"),
     ("builders",): Setting("STACKWRIGHT_BUILDERS", "[farm]"),
 }
-FILES = (("ca",), ("registry", "ca"), ("signing_key",))
+FILES = (("ca",), ("registry", "ca"), ("signing_key",), ("sources",))
 """Their values are paths, relative to the file that names them."""
 
 

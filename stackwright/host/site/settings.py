@@ -23,8 +23,6 @@ from stackwright.core.model.site import REPOSITORY, RegistryAddress, Secret, Sit
 from stackwright.core.model.target import APT
 from stackwright.host.runner import Runner
 
-pass
-
 CA_BUNDLES = (
     Path("/etc/ssl/certs/ca-certificates.crt"),  # Debian, Ubuntu, Arch
     Path("/etc/pki/tls/certs/ca-bundle.crt"),  # Fedora, RHEL
@@ -74,6 +72,7 @@ def site(runner: Runner, environ: Mapping[str, str] = os.environ) -> Site:
         labels=_labels(environ),
         uv=_uv(environ, ca, dict(pip)),
         signing_password=environ.get(SIGNING_PASSWORD, ""),
+        sources=_folder("STACKWRIGHT_SOURCES", environ),
     )
 
 
@@ -154,6 +153,13 @@ def _named_file(name: str, environ: Mapping[str, str]) -> Path | None:
     path = Path(environ[name])
     if not path.is_file():
         raise SiteError(f"no such file: {path}", place=name, hint="correct it, or unset it")
+    return path
+
+
+def _folder(name: str, environ: Mapping[str, str]) -> Path | None:
+    path = Path(environ[name]) if environ.get(name) else None
+    if path and not path.is_dir():
+        raise SiteError(f"no such folder: {path}", place=name, hint="correct it, or unset it")
     return path
 
 
