@@ -3,7 +3,7 @@
 Runs inside the image with the image's own Python and imports nothing of Stackwright. A probe that
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
-  files, system, stranger, tool=NAME, link=MODULE,…, compile (=own-caches), fabric,
+  files, system, stranger, tool=NAME, link=MODULE,…, compile (=own-caches), fabric, ofi,
   additions=NAME,…, compiled=NAME,…, built=EXTENSION, attack, together=MODULE,…,
   collective=EXTENSION/LAUNCHER (mpi, gloo, torchrun or srun),
   gpu=EXTENSION/N
@@ -33,6 +33,7 @@ LIMIT = {
     "compile": 300,
     "compiled": 900,
     "fabric": 120,
+    "ofi": 300,
     "built": 300,
     "attack": 120,
     "collective": 300,

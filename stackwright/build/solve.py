@@ -26,7 +26,7 @@ from stackwright.engines.buildkit.progress import Event, EventKind, Progress, St
 from stackwright.engines.buildkit.steps import own_steps
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings
+from stackwright.host.site import archives, settings
 
 STAGE = re.compile(r"\[(?:([a-z][\w.-]*) +)?\d+/\d+\] ")
 """How BuildKit names a step of a stage: `[final 2/5] RUN …`, and `[2/5] RUN …` where there is one stage."""
@@ -50,10 +50,11 @@ class Inputs:
     ``proxies`` become BuildKit's predefined arguments, which stay out of the image, its history and the
     cache's keys; their values are in the environment and not on a command line. ``options``: which builder.
     ``labels`` are the site's, in addition to those of the recipe and of its key. ``name`` is that of an image
-    which is not to take the place of the row's own.
+    which is not to take the place of the row's own. ``archives`` is the site's folder of sources.
     """
 
     images: Images
+    archives: Path | None = None
     secrets: Sequence[Secret] = ()
     proxies: Sequence[tuple[str, str]] = ()
     labels: Sequence[tuple[str, str]] = ()
@@ -80,8 +81,9 @@ def of_site(
     """
     secrets = settings.site_secrets(private, site, distributions.known(os), a_copy=a_copy)
     return Inputs(
-        images=images, secrets=secrets, proxies=site.proxies, labels=site.labels, options=options, name=name
-    )
+        images=images, secrets=secrets, proxies=site.proxies, labels=site.labels, options=options, name=name,
+        archives=site.sources,
+    )  # fmt: skip
 
 
 def build(
@@ -94,6 +96,7 @@ def build(
     """
     context = folder / "context"
     write(recipe, context)
+    archives.place(recipe, inputs.archives, context)
     target, name = stage or ("final", inputs.name or reference(recipe))
     labels = (*of_recipe(recipe), *inputs.labels)
     added = () if docker.builder else (word for pair in labels for word in ("--label", "=".join(pair)))

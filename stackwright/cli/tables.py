@@ -17,6 +17,7 @@ from stackwright.cli.program import named
 from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.model.labels import contents_text
 from stackwright.core.model.row import Notice, Refused, Rejection, Stack
+from stackwright.core.ofi.plugin import NAME
 from stackwright.core.render.dockerfile import BAKE_FILE, declared, reference
 from stackwright.core.resolve.explain import Feasibility
 from stackwright.core.rules.rule import Ruling
@@ -103,6 +104,7 @@ def _contents(stack: Stack) -> tuple[str, ...]:
 def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
     """Return what the row adds, each with its words for a person."""
     return (
+        ("fabric", [f"{' '.join(stack.fabric)} ({NAME} {stack.plugin})"] if stack.plugin else []),
         ("pip", [f"{package.name} {package.version}" for package in stack.pip]),
         ("compiled", [f"{package.name} {package.version}" for package in stack.compiled]),
         ("compiled with", [str(variable) for variable in stack.build_env]),

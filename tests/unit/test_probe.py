@@ -25,6 +25,7 @@ ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}
 LEAVES = {
     "files": "files.json", "system": "system.json", "link": "link.json", "fabric": "fabric.json",
+    "ofi": "ofi.json",
     "built": "built-torch.json", "compile": "compile.json", "attack": "attack.json",
     "additions": "additions.json", "compiled": "compiled.json",
 }  # fmt: skip
@@ -60,6 +61,7 @@ class Container:
                 "link",
                 "compile",
                 "fabric",
+                "ofi",
                 "additions",
                 "attack",
                 "together",
@@ -195,7 +197,7 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
 
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch,mpi4py.MPI,deepspeed,jax", "fabric", "compile",
+        "system", "link=torch,horovod.torch,mpi4py.MPI,deepspeed,jax", "fabric", "ofi", "compile",
         "additions=einops,native", "compiled=native",
         "built=torch", "attack", "built=torch_distributed", "built=mpi4py", "built=deepspeed",
         "built=jax",

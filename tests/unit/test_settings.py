@@ -217,7 +217,8 @@ def test_a_label_of_ubuntu_s_image_is_inherited() -> None:
 
 
 LEFT = (
-    "files", "system", "link", "fabric", "compile", "additions", "compiled", "attack", "together", "stranger",
+    "files", "system", "link", "fabric", "ofi",
+    "compile", "additions", "compiled", "attack", "together", "stranger",
 )  # fmt: skip
 """Facts that the probes leave, by their file's name."""
 

@@ -80,7 +80,7 @@ def test_what_was_found_is_of_the_layer_that_is_there() -> None:
 
 def test_no_probe_of_horovod_is_asked_for() -> None:
     assert words(ALONE, 1, {}) == (
-        "system", "link=torch", "fabric", "compile", "additions=native,+einops", "compiled=native",
+        "system", "link=torch", "fabric", "ofi", "compile", "additions=native,+einops", "compiled=native",
         "built=torch_distributed",
         "collective=torch_distributed/torchrun", "collective=torch_distributed/mpi",
         "collective=torch_distributed/srun", "gpu=torch_distributed/1",

@@ -30,6 +30,7 @@ from stackwright.engines.sif.docker_archive import write_archive
 from stackwright.host.disk import claimed, require
 from stackwright.host.runner import Completed, Runner
 from stackwright.host.shipped import SCRIPTS
+from stackwright.host.site import archives
 from stackwright.host.site import settings as host
 
 SCRIPT = SCRIPTS / "build-definition.sh"
@@ -110,6 +111,7 @@ def lay_out(recipe: Recipe, context: Path, site: Site, stack: Stack) -> None:
     What apt and pip read as other users than the folder's owner may be read by all; the folder above may not.
     """
     write(recipe, context)
+    archives.place(recipe, site.sources, context)
     host.site_secrets(context, site, distributions.known(stack.os))
     context.chmod(0o755)
     if (context / "ca").exists():

@@ -28,6 +28,7 @@ from stackwright.core.components.shared import loaded, together
 from stackwright.core.components.table import COMMUNICATION, has
 from stackwright.core.credentials import redact
 from stackwright.core.model.row import Check, Outcome, Stack, Tier, Verdict, World
+from stackwright.core.ofi import checks as ofi
 
 NOT_ASKED = "not asked, because"
 
@@ -38,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     *declared.RULES,
     *link.RULES,
     *fabric.RULES,
+    *ofi.RULES,
     *additions.RULES,
     *compiled.RULES,
     *tools.RULES,

@@ -13,6 +13,7 @@ from stackwright.core.model.added.distributions import Compiled
 from stackwright.core.model.labels import ALLOWED, PROVIDER
 from stackwright.core.model.row import Stack
 from stackwright.core.model.target import PLATFORMS
+from stackwright.core.ofi.plugin import NAME
 from stackwright.core.render.configuration import ENTRYPOINT
 
 Facts = Mapping[str, Any]
@@ -41,6 +42,7 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     for compiled in stack.compiled:
         yield f"compile.{compiled.name}.version", text(versions.get(compiled.name))
         yield from _of_source(compiled, dig(facts, "compiled", compiled.name, "note"))
+    yield from _fabric(stack, facts)
     yield from _own(stack, facts)
     yield from _libraries(stack, facts)
     yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
@@ -61,6 +63,16 @@ def _platform(stack: Stack, facts: Facts) -> str | None:
         return "/".join(map(str, said))
     machine = dig(facts, "system", "machine")
     return next((platform.name for platform in PLATFORMS.values() if platform.machine == machine), None)
+
+
+def _fabric(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
+    """Of a row with libfabric: what loads, and the release that the plugin says it is."""
+    if not stack.plugin:
+        return
+    asked = (("verbs", dig(facts, "fabric"), "verbs"), ("ofi", dig(facts, "ofi", "libfabric"), "error"))
+    loads = [name for name, said, error in asked if isinstance(said, Mapping) and said.get(error, "") is None]
+    yield "fabric", " ".join(loads) or None
+    yield NAME, text(dig(facts, "ofi", "plugin", "release"))
 
 
 def _of_source(compiled: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:

@@ -16,10 +16,12 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     """What probes/run.py is asked to do as the image's user."""
     compiling = ("compile",) if stranger.compiles_at_run_time(stack) else ()
     every = [component.words(stack, gpus) for component in of((*stack.frameworks, *stack.communication))]
+    linked = f"link={','.join(imported(stack))}"
+    ofi = ("ofi",) if stack.plugin else ()
     compiled = (f"compiled={','.join(package.name for package in stack.compiled)}",) if stack.compiled else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
-        Tier.LINK: (f"link={','.join(imported(stack))}", "fabric", *compiling, *additions_words(stack)),
+        Tier.LINK: (linked, "fabric", *ofi, *compiling, *additions_words(stack)),
         Tier.BUILT: compiled,
         Tier.COLLECTIVE: (f"together={','.join(joined(stack))}",) if joined(stack) else (),
     }

@@ -141,7 +141,8 @@ class Build:
     its own, or empty, and instructions of the last stage. ``steps`` is a template with the macros ``compile``
     and ``install``: the same as plain lines, for a definition file. ``files`` are paths of the project that
     it needs, ``templates`` those that are no files. ``context`` are files of the context; ``values`` what the
-    templates may name.
+    templates may name. ``makes`` is what the stage leaves, in a folder of that name. ``tools`` are
+    packages of the distribution that it needs besides those that compile everything.
     """
 
     folder: str
@@ -150,6 +151,8 @@ class Build:
     context: Callable[[Stack, Sources], dict[str, bytes]]
     values: Callable[[Stack, Sources], dict[str, Any]] = lambda stack, sources: {}
     stage: str = ""
+    makes: str = "wheel"
+    tools: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     templates: tuple[tuple[str, str], ...] = ()
 

@@ -17,6 +17,7 @@ from stackwright.core.config.own import named_ports
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.row import Cell, Lock, Stack, Tier
+from stackwright.core.ofi.plugin import SCRIPT as PLUGIN_SCRIPT
 from stackwright.core.rules.rule import CellRule
 
 COMPONENTS: tuple[Component, ...] = (
@@ -40,7 +41,8 @@ PATCHED = next(component for component in COMPONENTS if component.patched)
 KNOWN = tuple(known for component in COMPONENTS for known in component.vulnerabilities)
 """Published vulnerabilities."""
 FILES = (
-    SCRIPT, *(path for component in COMPONENTS if component.build for path in component.build.files),
+    SCRIPT, PLUGIN_SCRIPT,
+    *(path for component in COMPONENTS if component.build for path in component.build.files),
 )  # fmt: skip
 TEMPLATES = tuple(
     template for component in COMPONENTS if component.build for template in component.build.templates
@@ -181,7 +183,8 @@ def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
 FIELDS = (
     "provider", "os", "platform", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
-    *(component.name for component in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "test_on_gpu", "pip",
+    *(component.name for component in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "fabric", "test_on_gpu",
+    "pip",
     "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip
 """Of a row, in the order of the notation."""

@@ -17,7 +17,7 @@ from stackwright.core.config.yaml_tree import wrong
 from stackwright.core.errors import UsageError
 from stackwright.core.model.added.distributions import Addition
 from stackwright.core.model.matrix import Mark, Matrix, Value
-from stackwright.core.model.row import Cell, Flavour, Mpi
+from stackwright.core.model.row import VERBS, Cell, Flavour, Mpi
 from stackwright.core.model.target import PLATFORMS, platform_of
 
 MAX_CELLS = 1_000_000
@@ -129,7 +129,8 @@ OWN = ("pip", "compile", "build-env", "apt", "env", "files", "ports", "entrypoin
 """What a row adds of its own; each is a tuple."""
 
 UNSET: dict[str, Value] = {
-    "gpu_arch": (), "flavour": Flavour.RUNTIME, "test_on_gpu": False, **dict.fromkeys(OWN, ()),
+    "gpu_arch": (), "flavour": Flavour.RUNTIME, "fabric": VERBS, "test_on_gpu": False,
+    **dict.fromkeys(OWN, ()),
 }  # fmt: skip
 """What Cell has where a row and the defaults say nothing, other than None."""
 
@@ -181,6 +182,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     "platform": lambda platform: PLATFORMS[platform].architecture if platform else "platformnone",
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),
     "flavour": _prefixed(""),
+    "fabric": lambda fabrics: "-".join(fabrics).replace("=", ""),
     "test_on_gpu": lambda asked: "gputest" if asked else "nogputest",
     **{tool.name: _prefixed(tool.field.prefix) for tool in TOOLS},
     **{name: _digest(name) for name in OWN},

@@ -64,6 +64,7 @@ HOW = {
     "select": f"[{schema.EXAMPLE}]",
     "mpi": '{flavour: openmpi, version: "5.0"}',
     "gpu_arch": '["8.0", "9.0"]',
+    "fabric": "[verbs, ofi]",
     "test_on_gpu": "true",
     **dict.fromkeys(schema.PARTS, "true"),
     "pip": '["transformers>=4.45", einops]',
@@ -101,6 +102,7 @@ EXPECTED = {
 MOST = {
     **dict.fromkeys(("select", "platforms"), MAX_PATTERNS),
     "platforms.rows": len(PLATFORMS),
+    "fabric": 2,
     "pip": additions.MOST,
     **dict.fromkeys(("compile", "compile.needs"), additions.MOST_COMPILED),
     **dict.fromkeys((*schema.OF_ROWS_IMAGE, "pip.extras"), own.MOST),
@@ -109,6 +111,7 @@ HOW_MANY = {
     "select": "one glob takes many rows: '*cuda12*'",
     "platforms": "give the others tags of their own",
     "platforms.rows": f"name one row for each platform: {', '.join(PLATFORMS)}",
+    "fabric": "there are two: [verbs, ofi]",
     **dict.fromkeys(("compile", "compile.needs"), "let pip take the wheels that an index has"),
     **dict.fromkeys(("pip", "apt", "pip.extras"), "name what brings the others along"),
     "build-env": "write what is of one source into its env of compile",

@@ -48,6 +48,7 @@ NOTATIONS = {
     },
     "version": Notation(DOTTED, "5.0"),
     "gpu_arch": Notation(rf"{NUMBER}\.[0-9]", "8.0"),
+    "fabric": Notation(rf"verbs|ofi(={DOTTED})?", "ofi"),
     "select": Notation(r"[a-z0-9*?\[\]!._-]{1,63}", "*cuda12*"),
 }
 """By the key that holds the string; ``version`` is that of ``mpi``."""
@@ -123,6 +124,13 @@ GpuArch = Annotated[
 Flavour = Annotated[
     Literal["runtime", "devel"],
     Field(description="runtime ships no nvcc; devel keeps the CUDA toolkit."),
+]
+Fabric = Annotated[
+    tuple[Annotated[str, NOTATIONS["fabric"]], ...],
+    MinLen(1),
+    MaxLen(2),
+    FailFast(),
+    Field(description="verbs, and ofi or ofi=VERSION: libfabric with NCCL's plugin for it."),
 ]
 
 
@@ -286,6 +294,7 @@ OF_ROW: dict[str, Any] = {
     **{component.name: _component(component) | None for component in (*MODULES, *TOOLS)},
     "gpu_arch": GpuArch,
     "flavour": Flavour,
+    "fabric": Fabric,
     "test_on_gpu": TestOnGpu,
     "pip": Pip,
     "compile": Compile,

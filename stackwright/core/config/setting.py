@@ -83,7 +83,7 @@ def _value(name: str, text: str, os: str) -> Any:
     if name in READERS:
         return READERS[name](text)
     plain: Any = text or None
-    if name == "gpu_arch":
+    if name in ("gpu_arch", "fabric"):
         plain = tuple(text.split(","))
     elif name == "mpi":
         flavour, version = _mpi(text)

@@ -95,6 +95,10 @@ ENTRIES = (
            "requests is machine code for it", 'write sm_90 as "9.0" and sm_120 as "12.0"'),
     _entry("gpu_arch", r"(?i)(v100|a100|h100|h200|b200|l4|l40s?|a10|t4)", "a capability is a number",
            "T4 is 7.5, V100 7.0, A100 8.0, A10 8.6, L4 and L40 8.9, H100 and H200 9.0, B200 10.0"),
+    _entry("fabric", r"(?i)infiniband|ib|roce|rdma|ucx", "it is reached through verbs, which every image has",
+           "leave the field out"),
+    _entry("fabric", r"(?i)efa|cxi|slingshot|omni-?path|opa|psm[23]?|opx|libfabric|tcp|aws-ofi-nccl",
+           "it is a provider of libfabric, or its name", "write fabric: [verbs, ofi]"),
     _entry("provider", r"rocm|amd", AMD, "write provider: debian"),
     _entry("provider", r"ubuntu|ngc|conda", "it makes no base here", "write provider: debian or nvidia"),
     _entry("|".join(NAMES), r"nightly|dev|main|master", "a nightly build stays on "

@@ -92,6 +92,8 @@ EXPECTED: tuple[Expected, ...] = (
     _link(r"/opt/stack/lib/python3\.\d+/site-packages/nvidia/\w+/lib/libcudart\.so", r"libcudart\.so\.[\d.]+",
           f"{STEP}: some network plugins of NCCL look for it"),
     _file(r"/usr/local/lib/libnss_caller\.so\.2", f"{STEP}; static.user-module compiles it again"),
+    Expected(path=re.compile(r"/usr/local/lib/libnccl-net-ofi\.so"), of="libfabric-bin",
+             why=f"{STEP}; link.ofi-plugin and link.ofi-abi judge it"),
     Expected(path=re.compile(r"/etc/nsswitch\.conf"), why=f"{STEP}: it asks our module last",
              copy_of="/usr/share/libc-bin/nsswitch.conf", changed=ASKS_OUR_MODULE),
     _folder("/workspace", STEP),

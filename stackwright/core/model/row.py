@@ -88,11 +88,16 @@ class Mpi:
         return cls(flavour=MpiFlavour(flavour), version=version)
 
 
+VERBS = ("verbs",)
+"""The fabrics of a row that names none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One row of the matrix as a person wrote it. None means: what the lock finds.
 
-    ``components`` are those that it names with their versions, by name, in alphabetical order.
+    ``components`` are those that it names with their versions, by name, in alphabetical order. ``fabric`` are
+    "verbs", and "ofi" or "ofi=VERSION" of NCCL's plugin for libfabric.
     ``allow`` names rules whose refusal by a documented fact does not count, as --allow says.
     """
 
@@ -108,6 +113,7 @@ class Cell:
     gcc: str | None = None
     gpu_arch: tuple[str, ...] = ()
     flavour: Flavour = Flavour.RUNTIME
+    fabric: tuple[str, ...] = VERBS
     test_on_gpu: bool = False
     pip: tuple[Addition, ...] = ()
     compile: tuple[Addition, ...] = ()
@@ -243,8 +249,9 @@ class Stack:
     frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
     ``frameworks`` maps a module to its version, ``communication`` a layer that moves gradients between ranks,
     in the order of the table of components. ``allowed`` are the rules that would refuse the row and were
-    allowed. ``pip`` are the distributions that the row adds by name, ``compiled`` those that are compiled for
-    it from source, ``apt`` the distribution's packages. ``ports`` are those of its own programs.
+    allowed. ``plugin`` is the release of NCCL's plugin for libfabric, empty without ofi. ``pip`` are the
+    distributions that the row adds by name, ``compiled`` those that are compiled for it from source, ``apt``
+    the distribution's packages. ``ports`` are those of its own programs.
     """
 
     id: str
@@ -279,6 +286,11 @@ class Stack:
     build_env: tuple[Variable, ...] = ()
     tools: tuple[Tool, ...] = ()
     platform: Platform = AMD64
+    plugin: str = ""
+
+    @property
+    def fabric(self) -> tuple[str, ...]:
+        return (*VERBS, "ofi") if self.plugin else VERBS
 
     @property
     def exposed(self) -> tuple[str, ...]:

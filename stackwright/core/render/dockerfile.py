@@ -24,6 +24,8 @@ from stackwright.core.model.labels import (
     version,
 )
 from stackwright.core.model.row import Flavour, Mpi, MpiFlavour, Recipe, Stack
+from stackwright.core.ofi import build as ofi
+from stackwright.core.ofi import plugin
 from stackwright.core.render import package_layers
 from stackwright.core.render.configuration import entrypoint, require_cuda, runscript, user
 from stackwright.core.render.own_files import minor, own_files
@@ -45,6 +47,7 @@ def declared(stack: Stack) -> dict[str, Any]:
     """Return the row as it is written into the image, in JSON types: what must be found inside."""
     allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
     platform = {"platform": stack.platform.named} if stack.platform.named else {}
+    fabric = {"fabric": list(stack.fabric), plugin.NAME: stack.plugin} if stack.plugin else {}
     return {
         "id": stack.id,
         "provider": stack.provider,
@@ -64,6 +67,7 @@ def declared(stack: Stack) -> dict[str, Any]:
         "lock": stack.lock.sha256,
         **allowed,
         **platform,
+        **fabric,
         **{name: value for name, value in _own(stack).items() if value},
     }
 
@@ -281,8 +285,9 @@ def _compiled(stack: Stack) -> str:
 
 
 def builds(stack: Stack) -> tuple[Build, ...]:
-    """How the communication layers of the row are built."""
-    return tuple(layer.build for layer in of(stack.communication) if layer.build)
+    """How the communication layers of the row are built, and NCCL's plugin where it has one."""
+    layers = tuple(layer.build for layer in of(stack.communication) if layer.build)
+    return (*layers, ofi.BUILD) if stack.plugin else layers
 
 
 def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
@@ -304,7 +309,8 @@ def _packages(stack: Stack, known: distributions.Distribution) -> dict[str, tupl
     mpi: Mpi = stack.mpi
     toolkit = () if stack.lock.toolchain else PROVIDERS[stack.provider].installs
     tools = (*toolkit, "ccache", "cmake", "make", "patch")
-    fabric = ("ibverbs-providers", "libibverbs1", known.package("librdmacm1"), "libucx0", "ucx-utils")
+    more = ofi.PACKAGES if stack.plugin else ()
+    fabric = ("ibverbs-providers", "libibverbs1", known.package("librdmacm1"), "libucx0", "ucx-utils", *more)
     stages = {
         "base": ("ca-certificates", python, f"{python}-venv"),
         "toolchain": (*compiler, MPI_DEVELOPMENT[mpi.flavour], mpi.flavour.package, *tools),

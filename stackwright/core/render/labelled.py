@@ -19,6 +19,7 @@ from stackwright.core.model.added.tools import Tool
 from stackwright.core.model.labels import ROW, STACK
 from stackwright.core.model.row import Base, Cell, Flavour, Lock, Mpi, Package, ProviderName, Stack
 from stackwright.core.model.target import AMD64, PLATFORMS, Platform
+from stackwright.core.ofi import plugin
 from stackwright.core.render.configuration import USER
 from stackwright.core.render.dockerfile import declared
 from stackwright.core.resolve.resolve import nccl_code
@@ -116,8 +117,16 @@ def _stack(said: Mapping[str, Any], lock: Lock, files: Mapping[str, str]) -> Sta
         frameworks=_versions(_known(_mapping(said, "frameworks"))), gpu_arch=_words(said, "gpu_arch"),
         flavour=Flavour(_word(said, "flavour")), test_on_gpu=False, patches=_words(said, "patches"),
         lock=lock, allowed=_words(said, "allowed"), **_added(said, lock), **_of_image(said, files),
-        tools=tuple(_tools(said)), platform=_platform(said),
+        tools=tuple(_tools(said)), platform=_platform(said), plugin=_plugin(said),
     )  # fmt: skip
+
+
+def _plugin(said: Mapping[str, Any]) -> str:
+    """Return the row's release of NCCL's plugin for libfabric: one of the table."""
+    release = said.get(plugin.NAME, "")
+    if release and release not in plugin.BY_VERSION:
+        raise ValueError(f"no release of {plugin.NAME} is called {str(release)[:60]!r}")
+    return str(release)
 
 
 def _added(said: Mapping[str, Any], lock: Lock) -> dict[str, Any]:

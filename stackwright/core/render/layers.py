@@ -7,15 +7,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stackwright.core.model.row import Recipe
+from stackwright.core.ofi import plugin
 from stackwright.core.render.dockerfile import COPIED
 from stackwright.core.render.instructions import logical_lines
+from stackwright.core.render.sources import ARCHIVE
 
 LAYERED = ("RUN ", "COPY ", "ADD ")
 """Instructions that make a layer, in a Dockerfile and in an image's history."""
 
 SHIPPED = "final"
 COMPILED, ADDITIONS = "compile/build-distribution.sh", "additions.txt"
-"""In the context of a row that compiles or adds something."""
+PLUGIN = f"{plugin.NAME}/{ARCHIVE}"
+"""In the context of a row that compiles or adds something, or has NCCL's plugin for libfabric."""
 _PACKAGES = re.compile(r"^COPY --link --from=frameworks /layers/(\S+) /$", re.M)
 _FROM = re.compile(r"FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
@@ -30,7 +33,8 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
     added = (word for word, name in (("compiled", COMPILED), ("pip", ADDITIONS)) if name in files)
     own = (*added, *(("files",) if _copies(files) else ()))
     packages = _PACKAGES.findall(recipe.text("Dockerfile"))
-    shipped = ("runtime packages", *apt, *packages, *communication, *own, "row")
+    layers = (*communication, *((plugin.NAME,) if PLUGIN in files else ()))
+    shipped = ("runtime packages", *apt, *packages, *layers, *own, "row")
     purposes = {"base": ("python",), SHIPPED: shipped}
     bases: dict[str, str] = {}
     counts: dict[str, int] = {}

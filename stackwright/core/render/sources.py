@@ -10,6 +10,9 @@ from pathlib import Path
 from stackwright.core.facts.patches import Series
 
 SHIPPED_MATRIX = "matrix.yaml"
+ARCHIVE = "archive.txt"
+"""In a folder of a context: an archive's name, where it is, and the hash of what is in it. The archive itself
+is no part of a recipe; a site's own is put next to this file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from stackwright.core.components.table import COMMUNICATION, COMPONENTS, FRAMEWO
 from stackwright.core.facts import distributions
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.gpu_code import Runs
-from stackwright.core.model.row import Cell, Mpi, ProviderName
+from stackwright.core.model.row import VERBS, Cell, Mpi, ProviderName
+from stackwright.core.ofi.plugin import OFI, asked
 from stackwright.core.resolve.search import Choices, Rules, Search
 from stackwright.core.rules import compilers
 from stackwright.core.rules.rule import CellRule, Ruling, weigh
@@ -22,7 +23,7 @@ COST = {
     "platform": 5.0, "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0,
     "mpi": 1.4,
     **{component.name: component.field.cost for component in OF_COMPONENTS}, "cudnn": 1.5, "gpu_arch": 1.2,
-    "compile": 0.95, "pip": 0.9, "build-env": 0.85, "apt": 0.8, "env": 0.7, "ports": 0.6,
+    "compile": 0.95, "pip": 0.9, "build-env": 0.85, "apt": 0.8, "fabric": 0.75, "env": 0.7, "ports": 0.6,
 }  # fmt: skip
 """Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
 depend on first. A field that is not here is never changed, and nor is the platform, which the nodes decide.
@@ -102,8 +103,9 @@ def _choices(field: str, present: Any, kept: bool, chosen: bool) -> Choices:
 
 def _others(field: str, present: Any) -> list[Any]:
     """Return what the tables know for a field, without the present value and the closest to it first."""
-    if field == "gpu_arch":
-        return [arches for arches in _supported(present) if arches != present]
+    if field in ("gpu_arch", "fabric"):
+        there = _supported(present) if field == "gpu_arch" else _fabrics(present)
+        return [value for value in there if value != present]
     if field in ("pip", "compile", "build-env", "apt", "env", "ports"):  # without one of them, or without all
         fewer = (tuple(value for value in present if value != left) for left in present)
         return list(dict.fromkeys((*fewer, *([()] if present else []))))
@@ -122,6 +124,11 @@ def _others(field: str, present: Any) -> list[Any]:
     place = sum(as_numbers(value) < as_numbers(present) for value in others)
     ranked = sorted(range(len(others)), key=lambda index: abs(index - place + 0.25))
     return [others[index] for index in ranked] + ([None] if field in DROPPABLE | OPTIONAL else [])
+
+
+def _fabrics(present: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return what is asked for with the newest plugin, and then without one."""
+    return (*([(*VERBS, OFI)] if asked(present) else []), VERBS)
 
 
 @lru_cache(maxsize=1000)

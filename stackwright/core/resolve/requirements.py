@@ -15,6 +15,7 @@ from stackwright.core.errors import LockError
 from stackwright.core.facts import distributions
 from stackwright.core.model.row import Cell
 from stackwright.core.model.target import CUDA, platform_of
+from stackwright.core.ofi import plugin
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.rules.derived import cuda_of, gcc_of, nvcc_in_wheels
 
@@ -143,6 +144,8 @@ def distribution_packages(cell: Cell) -> tuple[str, ...]:
         names.append(f"gcc-{distributions.gcc_release(compiler)}")
     if cuda_of(cell) and not nvcc_in_wheels(cell):
         names.append(PROVIDERS[cell.provider].nvcc)
+    if plugin.asked(cell.fabric):
+        names.append(plugin.PACKAGE)
     return tuple(sorted({*names, *cell.apt}))
 
 

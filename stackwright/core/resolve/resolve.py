@@ -28,6 +28,7 @@ from stackwright.core.model.added.image import Folder
 from stackwright.core.model.added.tools import Tool
 from stackwright.core.model.row import Cell, Lock, Notice, Refused, Rejection, Stack
 from stackwright.core.model.target import platform_of
+from stackwright.core.ofi import plugin
 from stackwright.core.resolve.bases import PROVIDERS
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.ways import nearest_way
@@ -129,7 +130,6 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
     distro = {package.name: upstream(package.version) for package in lock.base.packages}
     gcc = distro[f"gcc-{distributions.gcc_release(str(gcc_of(cell)))}"]
     frameworks = _frameworks(lock)
-    values = {**dict(frameworks), "gcc": gcc, "cuda": str(cuda_of(cell)), "python": cell.python}
     nccl = _only(lock, "nccl")
     return Stack(
         id=cell.id,
@@ -149,7 +149,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         gpu_arch=cell.gpu_arch,
         flavour=cell.flavour,
         test_on_gpu=cell.test_on_gpu,
-        patches=tuple(patch.file for patch in series.select(values) if cell.value(PATCHED.name)),
+        patches=_patches(cell, {**dict(frameworks), "gcc": gcc}, series),
         lock=lock,
         allowed=tuple(notice.rule for notice in notices(cell, lock) if notice.said == Ruling.ALLOWED),
         pip=_added(by_pip(cell), lock),
@@ -164,7 +164,14 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         build_env=cell.build_env,
         tools=_tools(cell, lock),
         platform=platform_of(cell.platform),
+        plugin=plugin.asked(cell.fabric),
     )
+
+
+def _patches(cell: Cell, versions: Mapping[str, str], series: Series) -> tuple[str, ...]:
+    """Return the files of the patches that the row's versions need; ``versions`` are the locked ones."""
+    values = {**versions, "cuda": str(cuda_of(cell)), "python": cell.python}
+    return tuple(patch.file for patch in series.select(values) if cell.value(PATCHED.name))
 
 
 def _frameworks(lock: Lock) -> tuple[tuple[str, str], ...]:

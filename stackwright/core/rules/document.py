@@ -53,8 +53,21 @@ def markdown() -> str:
         " `numpy`.\n",
         _table(("rule", "subject", "says", "source"), extras),
         *_tables(),
+        *_plugins(),
     ]
     return "\n".join(parts)
+
+
+def _plugins() -> Iterable[str]:
+    yield "## NCCL's plugin for libfabric\n"
+    yield _entries(
+        "ofi-plugins",
+        ("release", "commit", "SHA-256 of its files", "interfaces", "oldest libfabric", "oldest NCCL"),
+        lambda value: (
+            value["commit"], value["sha256"], " ".join(f"v{net}" for net in value["nets"]),
+            value["libfabric"], value["nccl"],
+        ),
+    )  # fmt: skip
 
 
 def _tables() -> Iterable[str]:

@@ -8,6 +8,7 @@ from stackwright.core.facts import distributions
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import Cell, Lock
 from stackwright.core.model.target import platform_of
+from stackwright.core.ofi import rules as ofi
 from stackwright.core.rules import additions
 from stackwright.core.rules.derived import brought, cuda_majors
 from stackwright.core.rules.rule import Clash, LockRule
@@ -98,6 +99,7 @@ LOCK_RULES = (
         ask=_one_of_each,
     ),
     *(rule for component in COMPONENTS for rule in component.lock_rules),
+    *ofi.LOCK_RULES,
     LockRule(
         name="declared-base",
         says="the row's gcc, CUDA and MPI are those that the base and the wheels have",

@@ -14,6 +14,7 @@ from stackwright.core.components.shared import headers, libraries
 from stackwright.core.components.table import COMMUNICATION, COMPONENTS, rules
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell
+from stackwright.core.ofi import rules as ofi
 from stackwright.core.rules import additions, bases, compilers, own
 from stackwright.core.rules.hosts import EXTRA_RULES
 from stackwright.core.rules.locks import LOCK_RULES
@@ -53,6 +54,7 @@ CELL_RULES: tuple[CellRule, ...] = (
     *rules(Place.COMPILED, libraries.RULES),
     libraries.NCCL_FLOOR,
     *bases.RULES,
+    *ofi.RULES,
     *OF_RELEASE,
     *rules(Place.RELEASED, libraries.RULES),
 )

@@ -40,9 +40,9 @@ MOUNTED = (
 )  # fmt: skip
 """What an instruction of the last stage reads, and the purpose that says so."""
 
-_WHEEL = re.compile(r"\bfrom=([\w.]+)-wheel\b")
+_MADE = re.compile(r"\bfrom=([\w.-]+)-(?:wheel|plugin)\b")
 _LAYER = re.compile(r"/layers?(?:/([\w-]+))? +/$")
-_COMPILES = re.compile(r"(?:compiled-(?P<source>.+)|(?P<component>[\w.]+)-wheel)")
+_COMPILES = re.compile(r"(?:compiled-(?P<source>.+)|(?P<component>[\w.-]+)-(?:wheel|plugin))")
 _PINNED = re.compile(r"^[A-Za-z0-9][\w.\[\],-]* *(?:==|@)", re.MULTILINE)
 
 
@@ -109,8 +109,8 @@ def _purpose(number: int, text: str) -> str:
     if text.startswith("COPY "):
         layer = _LAYER.search(text)
         return (layer[1] or "frameworks") if layer else ""
-    if wheel := _WHEEL.search(text):
-        return wheel[1]
+    if made := _MADE.search(text):
+        return made[1]
     found = next((purpose for pattern, purpose in MOUNTED if pattern.search(text)), "")
     return "runtime packages" if found == "apt" and number == 1 else found
 

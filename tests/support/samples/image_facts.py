@@ -39,7 +39,8 @@ COMPILED = {"absent": None, "error": None, "seconds": 8.1}
 
 
 def stack() -> Stack:
-    system = (Package(name="gcc-13", version="13.3.0-16"), Package(name="python3.13", version="3.13.5-2"))
+    packages = {"gcc-13": "13.3.0-16", "libfabric1": "2.1.0-1.1", "python3.13": "3.13.5-2"}
+    system = tuple(Package(name=name, version=version) for name, version in packages.items())
     base = Base(os="debian-13", suite="trixie", release="13.7", date="", digest="", packages=system)
     locked = tuple(Package(name=name, version=version) for name, version in PACKAGES.items())
     added = tuple(package for package in locked if package.name == "einops")
@@ -75,7 +76,7 @@ def stack() -> Stack:
             ),
         ),
         apt=(Package(name="git", version="1:2.47.3-0+deb13u1"),),
-        tools=(TOOL,),
+        tools=(TOOL,), plugin="1.21.1",
     )  # fmt: skip
 
 
@@ -163,6 +164,20 @@ def fabric() -> dict[str, Any]:
         "verbs": None, "providers": {"libmlx5-rdmav34.so": None}, "pmix": None, "mpich": [],
         "pml": ["cm", "ob1", "ucx"],
         "ucx": {"modules": dict.fromkeys(modules), "version": "1.18.1", "transports": ["self", "tcp"]},
+    }  # fmt: skip
+
+
+def ofi() -> dict[str, Any]:
+    started = {"lent": True, "net": 8}
+    return {
+        "libfabric": {"error": None, "version": "2.1.0", "providers": ["efa", "tcp", "verbs"]},
+        "plugin": {
+            "name": "libnccl-net-ofi.so", "path": "/usr/local/lib/libnccl-net-ofi.so", "error": None,
+            "release": "1.21.1", "nets": [6, 7, 8, 9, 10, 11, 12],
+            "needs": {"libfabric.so.1": ["FABRIC_1.8"]},
+        },
+        "nccl": {"path": NCCL, "asks": [5, 6, 7, 8]}, "mtl": ["ofi"],
+        "start": {"devices": ["eth0"], **started}, "data": {"bytes": 2**20, "same": 2**20, **started},
     }  # fmt: skip
 
 
@@ -317,7 +332,8 @@ def docker_facts(row: Stack) -> dict[str, Any]:
     ]
     return {
         "files": files(), "ledger": ledger(), "system": system(row), "link": link(),
-        "compile": dict(COMPILED), "fabric": fabric(), "additions": additions(), "compiled": compiled(row),
+        "compile": dict(COMPILED), "fabric": fabric(), "ofi": ofi(), "additions": additions(),
+        "compiled": compiled(row),
         "built": built(), "attack": attack(), "collective": collective(), "together": together(),
         "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},
