@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from stackwright import __version__
@@ -11,6 +12,7 @@ from stackwright.build.gpu_test import GPU_BUILD, wants_gpu
 from stackwright.build.job import Job
 from stackwright.build.phases import PHASES
 from stackwright.build.sif import definition
+from stackwright.build.sif.convert import SIGNED_BY
 from stackwright.core.errors import BuildError, StackwrightError
 from stackwright.core.model.compression import DEFAULT, Compression
 from stackwright.core.model.record import Definition, Phase, Record, Status, flatten
@@ -32,9 +34,8 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
     """
     makes = Phase.DEFINITION if Phase.DEFINITION in wanted else Phase.BUILD
     with row_lock(job.project.out / job.id, job.display.say):
-        known = _latest(job, makes)
-        if known and _judged_by_others(job.project, known):
-            known = None
+        latest = _latest(job, makes)
+        known = None if latest and _judged_by_others(job.project, latest) else latest
         if (
             known
             and job.one_of_many
@@ -44,7 +45,7 @@ def work(job: Job, wanted: tuple[Phase, ...]) -> Record:
         if known and all(PHASES[phase].done(job, known) for phase in wanted):
             return known
         job.project.note(job.row.recipe)
-        current = known if known and PHASES[makes].done(job, known) else _begin(job, makes)
+        current = known if known and PHASES[makes].done(job, known) else _begin(job, makes, latest)
         before = last_time(job.project.records, job.id, definition=makes is Phase.DEFINITION)
         try:
             for phase in wanted:
@@ -95,7 +96,8 @@ def _judged_by_others(project: Project, known: Record) -> bool:
     return dict(known.tools).get("checks") != checks_digest(project.root)
 
 
-def _begin(job: Job, makes: Phase) -> Record:
+def _begin(job: Job, makes: Phase, former: Record | None) -> Record:
+    """``former`` is the newest record of the same key, whose image may be the one that the engine has."""
     of_definition = makes is Phase.DEFINITION
     fresh = Record(
         row=job.id,
@@ -108,7 +110,33 @@ def _begin(job: Job, makes: Phase) -> Record:
         tools=definition.tools(job) if of_definition else _tools(job),
         host=record.this_host(),
     )
+    if former and makes is Phase.BUILD and PHASES[makes].done(job, former):
+        fresh = taken_over(fresh, former, sif=PHASES[Phase.SIF].done(job, former))
+        at = fresh.run_of(Phase.BUILD)
+        job.display.say(f"{job.id}: other checks than today's judged this image, built in the run of {at}")
     return record.begin(fresh, job.project.records)
+
+
+def taken_over(fresh: Record, former: Record, *, sif: bool) -> Record:
+    """Return the record with how the same image was made, from a former one of it, and with no verdict.
+
+    The tools are those that made it: of today are the checks alone. ``sif``: its file is the same as well.
+    """
+    made = (Phase.BASE, Phase.BUILD, Phase.SIF) if sif else (Phase.BASE, Phase.BUILD)
+    tools = {name: text for name, text in former.tools if sif or name != SIGNED_BY}
+    return replace(
+        fresh,
+        image=former.image,
+        layers=former.layers,
+        steps=tuple(step for step in former.steps if step.phase in made),
+        sif=former.sif if sif else None,
+        timings=tuple(
+            replace(timing, run=former.run_of(timing.phase))
+            for timing in former.timings
+            if timing.phase in made
+        ),
+        tools=tuple({**tools, "checks": dict(fresh.tools)["checks"]}.items()),
+    )
 
 
 def _enter(job: Job, current: Record, phase: Phase, before: LastTime) -> Record:

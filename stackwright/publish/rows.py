@@ -128,7 +128,7 @@ def alone(by: Publisher) -> Iterator[None]:
 
 
 def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
-    """Where the rows would go. GateError where one may not be published; nothing is changed."""
+    """Where the rows would go, and the tags of indexes. GateError where one may not; nothing is changed."""
     for row in rows:
         _warn_of_definition(by, row)
     names = [(row.stack.id, by.named(row, sif=sif)) for row in rows for sif in _worlds(by)]
@@ -137,7 +137,14 @@ def foretell(by: Publisher, rows: Sequence[Planned]) -> tuple[Named, ...]:
     refused = [refusal for row in rows if (refusal := _refusal(by, row))]
     if refused:
         raise _refused(refused)
-    return tuple(named for _, named in names)
+    return (*(named for _, named in names), *index_tags(by, {row.stack.id for row in rows}))
+
+
+def index_tags(by: Publisher, rows: Collection[str]) -> tuple[Named, ...]:
+    """Return the tags that lead to several rows, and that move where these rows are published."""
+    tags = [by.scheme.set] if by.scheme.set else []
+    tags += [group.tag for group in by.scheme.platforms if not set(group.rows).isdisjoint(rows)]
+    return tuple(Named(repository=by.base, fixed=(), moving=(tag,)) for tag in tags)
 
 
 def refusals(by: Publisher, row: Planned) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,9 +18,11 @@ import work_on_row
 from work_on_row import KEY, ROOT, STEPS, job
 
 from stackwright.build import row
-from stackwright.core.model.record import Phase, Status
+from stackwright.core.model.compression import DEFAULT
+from stackwright.core.model.record import Phase, SifFile, Status
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
+from stackwright.probe.digest import checks_digest
 from stackwright.records import files as record
 
 FEW, MORE = 2, 10
@@ -92,3 +95,41 @@ def test_a_second_run_builds_nothing_and_an_image_that_is_gone_is_built_again(
     assert again.image
     assert engine.image_exists(docker, again.image.reference)
     assert len(record.load_all(tmp_path / "records").records) == 2
+
+
+def test_an_image_that_other_checks_judged_is_not_built_again(
+    tmp_path: Path, salt: str, docker: Docker
+) -> None:
+    """Its build cache may be gone, and nothing of the image is other than it was."""
+    wanted, work = (Phase.BASE, Phase.BUILD), job(tmp_path, salt)
+    first = row.work(work, wanted)
+    (tmp_path / "one.sif").write_bytes(b"sif")
+    sif = SifFile(path=f"{tmp_path.name}/one.sif", bytes=3, sha256="d" * 64, compression=DEFAULT.name)
+    tools = {**dict(first.tools), "docker": "20.0", "checks": "0" * 12}
+    former = replace(first, sif=sif, tools=tuple(tools.items()))
+    record.write(former, work.project.records)
+    again = row.work(work, wanted)
+    assert again.started != first.started and record.load(record.path_of(former, work.project.records))
+    assert (again.image, again.layers, again.steps) == (first.image, first.layers, first.steps)
+    assert not any(step.cached for step in again.steps if salt in step.name)
+    assert {timing.run for timing in again.timings} == {first.started}
+    assert again.sif == sif and again.verdicts == ()
+    assert dict(again.tools) == {**tools, "checks": checks_digest(ROOT)}
+    assert row.work(work, wanted) == again
+    record.write(replace(again, tools=former.tools), work.project.records)
+    (tmp_path / "one.sif").unlink()
+    assert row.work(work, wanted).sif is None
+
+
+def test_other_checks_and_another_image_of_the_name_build_it_again(
+    tmp_path: Path, salt: str, docker: Docker
+) -> None:
+    wanted, work = (Phase.BASE, Phase.BUILD), job(tmp_path, salt)
+    first = row.work(work, wanted)
+    assert first.image
+    others = tuple({**dict(first.tools), "checks": "0" * 12}.items())
+    record.write(replace(first, tools=others), work.project.records)
+    base = first.image.base.partition("@")[0]
+    engine.tag(docker, base, first.image.reference)
+    again = row.work(work, wanted)
+    assert again.image == first.image and again.run_of(Phase.BUILD) == again.started

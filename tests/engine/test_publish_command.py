@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -21,7 +22,7 @@ from stackwright.engines.sif import sign
 from stackwright.host.project import cells, plan
 from stackwright.host.runner import Runner
 from stackwright.host.site import settings as host
-from stackwright.publish import publish_rows
+from stackwright.publish import indexes, publish_rows
 from stackwright.publish.registry.client import Access
 from stackwright.records import files as record
 
@@ -70,6 +71,10 @@ def command(server: RegistryServer, *words: str, **environ: str) -> subprocess.C
     )  # fmt: skip
 
 
+def _sha256_of(server: RegistryServer, index: str) -> str:
+    return hashlib.sha256(server.get(f"{BASE}/manifests/{index}", accept=indexes.INDEX)).hexdigest()
+
+
 def recorded(rows: Rows, tmp_path: Path) -> tuple[str, ...]:
     """The words that make the command see a small image and its record as today's row cuda12-torch."""
     real = plan(rows.project, cells(rows.project, ["cuda12-torch"])).rows[0]
@@ -86,13 +91,18 @@ def test_the_command_publishes_and_says_what_was_sent(
     told = command(server, *words, "--dry-run")
     assert told.returncode == 0, told.stderr
     assert f"{server.address}/{BASE}: cuda12-torch-" in told.stdout
+    assert f"{server.address}/{BASE}: all\n" in told.stdout
     assert server.tags(BASE) == []
     done = command(server, *words, "--format", "json")
     assert done.returncode == 0, done.stderr
     (image,) = json.loads(done.stdout)["published"]
+    (index,) = json.loads(done.stdout)["indexes"]
+    assert index["tags"] == ["all"] and index["reference"].endswith(
+        f"{BASE}@sha256:{_sha256_of(server, 'all')}"
+    )
     assert image["sent_bytes"] > 10**6 and server.tags(BASE) == sorted([*image["tags"], "all"])
     again = command(server, *words)
-    assert again.returncode == 0 and "0 kB" in again.stdout
+    assert again.returncode == 0 and "0 kB" in again.stdout and "index" in again.stdout
 
 
 def test_a_wrong_password_is_one_line_and_an_exit_code(

@@ -14,7 +14,7 @@ from stackwright.core.model.target import AMD64, ARM64
 from stackwright.engines import docker as engine
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
-from stackwright.publish import indexes, publish_rows
+from stackwright.publish import foretell, index_tags, indexes, publish_rows
 
 pytestmark = pytest.mark.engine
 
@@ -33,6 +33,7 @@ def test_each_host_pulls_the_image_of_its_platform(
     rows.matrix_has("x", "arm", "alone", platforms={"arm": ARM64.name})
     by = publisher(rows, access(server), said, scheme=BOTH)
     made = {"amd64": rows.row("x"), "arm64": rows.row("arm")}
+    assert [names.moving for names in foretell(by, [made["arm64"]])] == [("arm",), ("both",)]
     published = publish_rows(by, [*made.values(), rows.row("alone")])
     assert listed(server) == {"amd64": published[0].digest, "arm64": published[1].digest}
     reference = f"{server.address}/{BASE}:both"
@@ -58,6 +59,7 @@ def test_a_platform_that_is_not_published_today_keeps_its_image(
     assert listed(server) == {"amd64": first.digest, "arm64": arm.digest}
     (second,) = publish_rows(by, [rows.row("x", kilobytes=8)])
     assert listed(server) == {"amd64": second.digest, "arm64": arm.digest} and second.digest != first.digest
+    assert index_tags(by, ["alone"]) == ()
     publish_rows(by, [rows.row("alone")])
     assert listed(server) == {"amd64": second.digest, "arm64": arm.digest}
     alone = replace(BOTH.platforms[0], rows=("arm",))

@@ -13,7 +13,7 @@ from stackwright.core.errors import UsageError
 from stackwright.host.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
@@ -52,10 +52,25 @@ def publish_command(app: App, /, rows: Words, where: Words, form: str, **options
     published = publish_rows(by, planned.rows)
     if by.before_tags is None:
         app.say("not signed: the site names no signing_key; see docs/verify.md")
+    indexes = _indexes(by, published)
     if form == "json":
-        print_json({"version": 1, "published": [asdict(image) for image in published]})
+        document = {"version": 1, "published": [asdict(image) for image in published]}
+        listed = [{"reference": reference, "tags": [tag]} for tag, reference in indexes.items()]
+        print_json({**document, "indexes": listed})
     else:
-        Output().print(_table(published))
+        Output().print(_table(published, indexes))
+
+
+def _indexes(by: Publisher, published: Sequence[Published]) -> dict[str, str]:
+    """Return what each tag leads to in the registry that is of several rows, by its digest."""
+    from stackwright.publish import index_tags
+
+    host, rows = by.registry.access.host, {image.row for image in published}
+    return {
+        tag: f"{host}/{names.repository}@{by.registry.digest_of(names.repository, tag)}"
+        for names in index_tags(by, rows)
+        for tag in names.moving
+    }
 
 
 def _publisher(app: App, planned: Plan, options: dict[str, Any]) -> Publisher:
@@ -84,7 +99,7 @@ def _foretell(by: Publisher, planned: Plan, form: str) -> None:
         Output().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(published: Sequence[Published]) -> Table:
+def _table(published: Sequence[Published], indexes: Mapping[str, str]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -103,4 +118,6 @@ def _table(published: Sequence[Published]) -> Table:
             " ".join(image.tags),
             image.reference,
         )
+    for tag, reference in indexes.items():
+        table.add_row("index", "", "", "", tag, reference)
     return table

@@ -128,10 +128,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """A phase that has ended; one that still runs is not in the record."""
+    """A phase that has ended; one that still runs is not in the record.
+
+    ``run`` is when the earlier run began that did it, where this one took over what it made; else None.
+    """
 
     phase: Phase
     seconds: Seconds
+    run: Utc | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +188,17 @@ class Record:
     def seconds(self, phase: Phase) -> float | None:
         """Return how long the phase took, or None if it did not end: then it is still to be done."""
         return next((timing.seconds for timing in self.timings if timing.phase is phase), None)
+
+    @property
+    def own_seconds(self) -> float | None:
+        """How long this run itself took; None where no phase of it has ended."""
+        own = [timing.seconds for timing in self.timings if timing.run is None]
+        return sum(own) if own else None
+
+    def run_of(self, phase: Phase) -> str:
+        """Return when the run began that did the phase: an earlier one where what it made was taken over."""
+        runs = (timing.run for timing in self.timings if timing.phase is phase and timing.run)
+        return next(runs, self.started)
 
 
 def flatten(row: Mapping[str, object], prefix: str = "") -> tuple[tuple[str, str], ...]:

@@ -160,14 +160,15 @@ def _take(connection: sqlite3.Connection, new: Record, content: str) -> None:
         tools.get("docker", ""), host.cpus, host.memory, host.machine, host.os,
         new.definition.key if new.definition else "",
     )])  # fmt: skip
-    insert(connection, "timing", [(id, timing.phase.value, timing.seconds) for timing in new.timings])
+    own = (timing for timing in new.timings if timing.run is None)  # the history says what each run did
+    insert(connection, "timing", [(id, timing.phase.value, timing.seconds) for timing in own])
     insert(connection, "size", [(id, *size) for size in _sizes(new)])
     insert(connection, "tier", [(id, *tier) for verdict in new.verdicts for tier in _tiers(verdict)])
     failed = (
         (id, verdict.world, check.id, check.detail) for verdict in new.verdicts for check in verdict.failed
     )
     insert(connection, "failed_check", failed)
-    steps = (step for step in new.steps if step.outcome == "done")
+    steps = (step for step in new.steps if step.outcome == "done" and new.run_of(step.phase) == new.started)
     rows = (
         (id, number, step.phase.value, step.name, step.identity, step.cached, step.seconds)
         for number, step in enumerate(steps)

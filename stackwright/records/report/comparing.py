@@ -112,7 +112,7 @@ def _fields(record: Record) -> dict[str, str]:
         **{LABELS.get(name, name): value for name, value in known.items() if name not in ELSEWHERE},
         "Image size": size(record.image.bytes) if record.image else NONE,
         "SIF size": size(record.sif.bytes) if record.sif else NONE,
-        "Run time": duration(sum(timing.seconds for timing in record.timings)) if record.timings else NONE,
+        "Run time": NONE if record.own_seconds is None else duration(record.own_seconds),
         "Base": record.image.base if record.image else NONE,
         "Lock": record.lock[:12],
         "Key": record.key[:12],

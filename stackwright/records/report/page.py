@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from stackwright import __version__
 from stackwright.core.components.table import COMPILED
 from stackwright.core.launch.examples import Recipe
-from stackwright.core.model.record import Phase, Record, Step
+from stackwright.core.model.record import Phase, Record, Step, Timing
 from stackwright.core.model.row import IMAGE_WORLDS, Check, Rejection, Tier
 from stackwright.core.steps.names import of_record
 from stackwright.host.shipped import PROGRAM, called
@@ -253,11 +253,10 @@ def _before(record: Record, records: Iterable[Record]) -> tuple[Record, ...]:
 
 
 def _numbers(record: Record) -> tuple[tuple[str, str], ...]:
-    total = sum(timing.seconds for timing in record.timings)
     pairs = (
         ("image", size(record.image.bytes) if record.image else ""),
         ("SIF", size(record.sif.bytes) if record.sif else ""),
-        ("run time", duration(total) if record.timings else ""),
+        ("run time", "" if record.own_seconds is None else duration(record.own_seconds)),
     )
     return tuple((name, text) for name, text in pairs if text)
 
@@ -316,9 +315,13 @@ def _tier(tier: Tier, worlds: Sequence[tuple[str, tuple[TierCell, ...]]]) -> Tie
 
 
 def _phases(record: Record) -> tuple[Bar, ...]:
-    pairs = [(timing.phase.value, timing.seconds) for timing in record.timings]
+    pairs = [(_named(timing), timing.seconds) for timing in record.timings]
     total = sum(seconds for _, seconds in pairs)
     return _bars([(name, seconds, duration(seconds), "") for name, seconds in pairs], total)
+
+
+def _named(timing: Timing) -> str:
+    return f"{timing.phase}, in the run of {_moment(timing.run)}" if timing.run else timing.phase.value
 
 
 def _steps(steps: Sequence[tuple[str, Step]]) -> tuple[Bar, ...]:

@@ -81,7 +81,7 @@ def of_record(record: Record) -> Point:
     return Point(
         row=record.row, key=record.key, started=record.started, state=state(record),
         image=record.image.bytes if record.image else None, sif=record.sif.bytes if record.sif else None,
-        seconds=sum(timing.seconds for timing in record.timings) if record.timings else None,
+        seconds=record.own_seconds,
         tiers=worst(
             (cell.tier, cell.outcome) for world in IMAGE_WORLDS for cell in tier_cells(record, world)
         ),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stackwright.core.errors import AttestError
-from stackwright.core.model.record import Record
+from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Outcome, Stack, Verdict, World
 from stackwright.records import files as records
 
@@ -26,8 +26,9 @@ WORLD = World.DOCKER
 
 def provenance(record: Record, stack: Stack, files: Mapping[str, bytes]) -> dict[str, Any]:
     """``files`` are those of the build's context."""
-    metadata = {"invocationId": f"{record.row}/{record.started}", "startedOn": record.started}
-    if record.finished:
+    built = record.run_of(Phase.BUILD)
+    metadata = {"invocationId": f"{record.row}/{built}", "startedOn": built}
+    if record.finished and built == record.started:  # else it is the end of a run that only judged the image
         metadata["finishedOn"] = record.finished
     return {
         "buildDefinition": {
