@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test page thorough env engine faults bundle frameworks hpc nodes pythons rootless rootless-run accepted gpu gpu-compile lock-tools docs docs-links docs-versions
+.PHONY: run matrix test page thorough env engine faults bundle frameworks fabrics hpc nodes pythons rootless rootless-run accepted gpu gpu-compile lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -46,6 +46,12 @@ frameworks: env engine
 	./build.py run cuda12-all
 	STACKWRIGHT_ROW=cuda12-all $(PYTHON) -m pytest tests/e2e/test_two_nodes.py tests/e2e/test_scaling.py \
 		tests/hpc/test_rows.py
+
+# The row with libfabric and NCCL's plugin for it, whose source is fetched, or lies in STACKWRIGHT_SOURCES: built,
+# proven, and on two nodes. A quarter of an hour.
+fabrics: env engine
+	./build.py --matrix matrix.fabrics.yaml run
+	STACKWRIGHT_MATRIX=matrix.fabrics.yaml $(PYTHON) -m pytest tests/e2e/test_two_nodes.py
 
 # A bundle of the default row (STACKWRIGHT_ROW names another), and its build by a second engine in a network
 # without a route: the same layers. Two whole builds, 50 GB of disk, and root; STACKWRIGHT_BUNDLES names

@@ -1,6 +1,6 @@
 """The images that `make run` built, as two nodes: containers on a private network.
 
-STACKWRIGHT_ROW names other rows than those that the matrix selects.
+STACKWRIGHT_ROW names other rows than those that the matrix selects, STACKWRIGHT_MATRIX another matrix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from stackwright.host.project import Project, cells, default_rows, plan
 from stackwright.host.runner import Runner
 
 ROOT = Path(__file__).parents[2]
-PROJECT = Project(root=ROOT, matrix=ROOT / "matrix.yaml", out=ROOT / "out")
+MATRIX = ROOT / os.environ.get("STACKWRIGHT_MATRIX", "matrix.yaml")
+PROJECT = Project(root=ROOT, matrix=MATRIX, out=ROOT / "out")
 WANTED = os.environ.get("STACKWRIGHT_ROW", "").split() or default_rows(PROJECT)
 ROWS = plan(PROJECT, cells(PROJECT, WANTED)).rows
 

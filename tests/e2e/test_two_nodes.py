@@ -13,6 +13,8 @@ from stackwright.core.checks import ranks as compared
 from stackwright.core.components.table import extensions
 from stackwright.core.launch import launchers
 from stackwright.core.launch.recipe import Line
+from stackwright.core.model.row import MpiFlavour
+from stackwright.host.runner import Completed
 
 HOSTS, PER_NODE = len(nodes.HOSTS), 2
 HUNG = 124
@@ -59,6 +61,39 @@ def test_what_the_line_says_of_the_network_is_obeyed(
     done = cluster.run("timeout", "60", "bash", "-c", launchers.script(made))
     assert done.returncode not in (0, HUNG), done.stdout + done.stderr
     assert said in done.stdout + done.stderr
+
+
+def over_libfabric(cluster: nodes.Nodes, provider: str) -> Completed:
+    """One rank on each node, whose MPI may go by one provider of libfabric alone."""
+    command = cluster.python(cluster.frameworks[0], "/probes/collective.py", "/facts", cluster.frameworks[0])
+    site = launchers.site(
+        hosts_text="a:1,b:1", interface=nodes.INTERFACE, ssh_key=nodes.KEY, fabric="ofi", provider=provider
+    )
+    made = launchers.LAUNCHERS["mpirun"].make(cluster.target, site, command)
+    return cluster.run("timeout", "120", "bash", "-c", launchers.script(made))
+
+
+def test_ranks_add_up_over_libfabric(cluster: nodes.Nodes, facts: Path) -> None:
+    """By its provider tcp, which every host has; Horovod sums by MPI."""
+    if cluster.target.mpi.flavour is not MpiFlavour.OPENMPI:
+        pytest.skip("the distribution's MPICH is built without libfabric")
+    for path in facts.iterdir():
+        path.unlink()
+    done = over_libfabric(cluster, "tcp")
+    assert done.ok, done.stdout + done.stderr
+    assert "fabric: MPI goes between 2 nodes by tcp" in done.stdout
+    ranks = [json.loads(path.read_text()) for path in facts.iterdir()]
+    assert sorted(rank["rank"] for rank in ranks) == [0, 1]
+    judges = (compared.allreduce, compared.broadcast, compared.agrees)
+    assert [problem for judge in judges for problem in judge(ranks)] == []
+
+
+def test_nothing_is_taken_in_place_of_a_provider_that_is_not_there(cluster: nodes.Nodes) -> None:
+    if cluster.target.mpi.flavour is not MpiFlavour.OPENMPI:
+        pytest.skip("the distribution's MPICH is built without libfabric")
+    done = over_libfabric(cluster, "efa")
+    assert done.returncode not in (0, HUNG), done.stdout + done.stderr
+    assert "MPI did not start" in done.stdout + done.stderr
 
 
 def test_the_training_takes_no_tcp_where_the_site_said_infiniband(cluster: nodes.Nodes) -> None:

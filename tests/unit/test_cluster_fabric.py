@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from cluster_outputs import FI_INFO, IBV, LDD, LIBFABRIC
 from clusters import HEALTHY, OLD, OPENMPI, answer, seen_on
 
+from stackwright.core.launch.fit.image import DRIVES
 from stackwright.core.launch.fit.questions import judge
 
 
@@ -61,3 +63,27 @@ def test_no_device_is_named_alone_that_is_not(which: str, hca: str | None) -> No
     todo = answer(OPENMPI, "fabric", ibv_devinfo=IBV[which]).todo
     assert "--fabric infiniband" in todo
     assert re.findall(r"--hca (\S+):", todo + ":") == ([hca] if hca else [])
+
+
+@pytest.mark.parametrize(
+    ("which", "outcome", "said", "todo"),
+    [
+        ("efa", "works", "EFA by the image's libfabric 2.1.0, provider efa", "--fabric ofi --provider efa"),
+        ("psm2", "works", "Omni-Path by the image's libfabric", "--fabric ofi --provider psm2"),
+        (
+            "cxi",
+            "falls back to TCP",
+            "Slingshot is not driven",
+            "and its libfabric 1.17.0; with --fabric ofi",
+        ),
+    ],
+)
+def test_an_image_with_the_plugin_needs_less_of_the_host(
+    which: str, outcome: str, said: str, todo: str
+) -> None:
+    seen = {**HEALTHY, "fi_info": FI_INFO.get(which, f"provider: {which}\n"), "fi_info --version": LIBFABRIC}
+    image = replace(OPENMPI, plugin=True, providers=DRIVES["debian-13"])
+    (judged,) = judge([image], seen_on({**seen, "ibv_devinfo": IBV["none"]}))
+    found = next(told for told in judged.answers if told.about == "fabric")
+    assert (found.outcome, said in found.why, todo in found.todo) == (outcome, True, True), found
+    assert "aws-ofi-nccl" not in found.todo

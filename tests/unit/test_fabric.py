@@ -49,6 +49,26 @@ def test_tcp_between_nodes_has_a_name_where_the_site_said_infiniband(way: str) -
     assert world.slow("infiniband", 1, [way]) == ""
 
 
+@pytest.mark.parametrize(
+    ("site", "found", "said"),
+    [
+        ("ofi", ["efa"], ""),
+        ("ofi", ["tcp;ofi_rxm"], "fell back to TCP: the site says ofi"),
+        ("ofi", [], "does not tell"),
+        ("ofi=tcp", ["tcp"], ""),
+        ("ofi=tcp", ["tcp;ofi_rxm"], ""),
+        ("ofi=efa", ["tcp;ofi_rxm"], "the site says efa, and MPI reaches other nodes by tcp;ofi_rxm"),
+        ("ofi=efa", ["efa", "tcp"], "by tcp"),
+    ],
+)
+def test_libfabric_goes_by_a_fast_provider_or_by_the_one_that_is_named(
+    site: str, found: list[str], said: str
+) -> None:
+    wrong = world.slow(site, 2, found)
+    assert said in wrong and bool(wrong) == bool(said)
+    assert world.slow(site, 1, found) == ""
+
+
 def test_infiniband_is_right_and_silence_is_not() -> None:
     assert world.slow("infiniband", 2, ["rc_mlx5/mlx5_0:1"]) == ""
     assert world.slow("infiniband", 2, ["psm2"]) == ""

@@ -72,6 +72,19 @@ def test_infiniband_allows_no_way_by_tcp(which: str) -> None:
     assert "btl" not in text
 
 
+@pytest.mark.parametrize("which", ["openmpi 4", "openmpi 5"])
+def test_libfabric_is_taken_by_mpi_and_by_nccl_or_nothing_is(which: str) -> None:
+    line = made(which, fabric="ofi", provider="efa", interface="eth0")
+    common = "opal_common_ofi" if which == "openmpi 5" else "mtl_ofi"
+    for words in (("pml", "cm"), ("mtl", "ofi"), (f"{common}_provider_include", "efa")):
+        assert has(line.argv, "--mca", *words)
+    for variable in ("NCCL_NET_PLUGIN=ofi", "NCCL_NET=Libfabric", "FI_PROVIDER=efa"):
+        assert has(line.argv, "-x", variable)
+    assert "UCX" not in line.text.partition("prove_world")[0] and "btl" not in line.line
+    assert "ofi=efa" in line.text
+    assert "FI_PROVIDER" not in made(which, fabric="ofi").text
+
+
 @pytest.mark.parametrize("launcher", ["mpirun", "horovodrun", "torchrun"])
 @pytest.mark.parametrize("which", TARGETS)
 def test_infiniband_is_switched_off_only_where_tcp_is_asked_for(which: str, launcher: str) -> None:
@@ -268,6 +281,9 @@ def test_without_a_command_it_is_train_py(capsys: pytest.CaptureFixture[str]) ->
         ((ROW, "--mpirun", "--hosts", "a;id"), "a;id"),
         ((ROW, "--mpirun", "--hosts", "a", "--ssh-port", "0"), "ssh-port"),
         ((ROW, "--mpirun", "--hosts", "a", "--fabric", "roce"), "infiniband"),
+        ((ROW, "--mpirun", "--hosts", "a", "--fabric", "ofi"), "needs NCCL's plugin for libfabric"),
+        ((ROW, "--mpirun", "--hosts", "a", "--provider", "efa"), "--provider is about libfabric"),
+        ((ROW, "--mpirun", "--hosts", "a", "--fabric", "ofi", "--provider", "e;f"), "e;f"),
     ],
 )
 def test_a_wrong_command_line_is_one_message(

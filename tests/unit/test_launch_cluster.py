@@ -202,7 +202,7 @@ def test_the_manifest_is_an_mpijob(which: str, fabric: Any) -> None:
     OPERATOR.validate(read)
     launcher = read["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
     words = launcher["command"]
-    if fabric == "infiniband":
+    if fabric in ("infiniband", "ofi"):
         assert words[:2] == ["bash", "-c"]
         assert "\nprove_nccl=$(cat" in words[2] and "\\n" not in launchers.script(made).partition("bash")[0]
         words = shlex.split(words[2].rpartition(" &&\n")[2])
@@ -222,7 +222,7 @@ def test_kubernetes_hands_the_command_on_as_it_was_given(which: str, fabric: Any
     document = yaml.safe_load(launchers.script(made))
     (launcher,) = document["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
     words = [expanded(word) for word in launcher["command"]]
-    if fabric == "infiniband":
+    if fabric in ("infiniband", "ofi"):
         assert words[2].startswith("prove_world=$(cat")
         words = shlex.split(words[2].rpartition(" &&\n")[2])
     assert tuple(words[-len(SHELL) :]) == SHELL

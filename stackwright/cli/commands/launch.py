@@ -14,7 +14,7 @@ from stackwright.core.components.table import COMMUNICATION, LAUNCHERS, of, star
 from stackwright.core.errors import UsageError
 from stackwright.core.launch import launchers as launch
 from stackwright.core.launch import tools
-from stackwright.core.model.row import Stack
+from stackwright.core.model.row import MpiFlavour, Stack
 
 BY_SSH = ", ".join(name for name, launcher in launch.LAUNCHERS.items() if "hosts" in launcher.reads)
 
@@ -39,6 +39,21 @@ def _refuse_foreign(launcher: str, stack: Stack) -> None:
             f"--{launcher} starts programs of {owner.title}, and {stack.id} has {has}",
             hint=f"add {owner.name} to the row, or: ./build.py launch {stack.id} --mpirun",
         )
+
+
+BY_MPI = ("mpirun", "slurm", "kubernetes")
+
+
+def _refuse_without_libfabric(launcher: str, stack: Stack, site: launch.Site) -> None:
+    """Refuse --fabric ofi where NCCL, or the MPI that starts the ranks, could not go by libfabric."""
+    if site.fabric != "ofi":
+        return
+    if not stack.plugin:
+        cause = f"--fabric ofi needs NCCL's plugin for libfabric, which {stack.id} has not"
+        raise UsageError(cause, hint="fabric: [verbs, ofi] in the row; docs/matrix.md#fabrics")
+    if launcher in BY_MPI and stack.mpi.flavour is MpiFlavour.MPICH and not site.host_mpi:
+        cause = f"--fabric ofi: the distribution's MPICH, which {stack.id} has, is built without libfabric"
+        raise UsageError(cause, hint="bind in the cluster's own MPI: --slurm --host-mpi FOLDER")
 
 
 def _chosen(names: Sequence[str], tool: str | None) -> str:
@@ -75,9 +90,10 @@ def _chosen(names: Sequence[str], tool: str | None) -> str:
 @click.option("--interface", help="the network interface between the nodes, which every node has")
 @click.option(
     "--fabric", type=click.Choice(launch.FABRICS), default="auto", show_default=True,
-    help="between nodes; infiniband: fail where it is out of reach; auto: take it where it is there",
+    help="between nodes; infiniband, ofi: fail where it is out of reach; auto: take InfiniBand if there",
 )  # fmt: skip
 @click.option("--hca", metavar="DEVICE:PORT", help="with --fabric infiniband: take this device alone")
+@click.option("--provider", metavar="NAME", help="with --fabric ofi: take this provider of libfabric alone")
 @click.option("--host-mpi", metavar="FOLDER", help="slurm: bind the cluster's own MPI into the container")
 @click.option("--pyxis", is_flag=True, help="slurm: srun makes the container, with pyxis and enroot")
 @click.option("--edf", is_flag=True, help="slurm: srun makes it, of an environment definition file (CSCS)")
@@ -121,6 +137,7 @@ def launch_command(
         made = tools.LAUNCHERS[launcher](target, tools.served(stack, tool, port, command))
     else:
         _refuse_foreign(launcher, stack)
+        _refuse_without_libfabric(launcher, stack, site)
         made = launch.LAUNCHERS[launcher].make(target, site, command or launch.TRAIN)
     if into is not None:
         _write(app, into, launch.files(stack.id, made))

@@ -12,6 +12,9 @@ from stackwright.core.model.row import MpiFlavour
 NCCL_NET_SINCE = 21000
 """NCCL_VERSION_CODE. https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net"""
 
+PROVEN = (Fabric.INFINIBAND, Fabric.OFI)
+"""On a site with one of these nothing may go by TCP between nodes."""
+
 SSH_WHY = (
     "how ssh reaches sshd-as-user of the other containers; each makes its host key when it starts, "
     "so it is not known before, and the network between the hosts has to be one that you trust"
@@ -36,6 +39,8 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
     if site.fabric is Fabric.TCP:
         why = "NCCL over TCP as --fabric tcp asks, also where a host has InfiniBand"
         yield Variable("NCCL_IB_DISABLE", "1", why)
+    if site.fabric is Fabric.OFI:
+        yield from _ofi(site)
     if site.fabric is not Fabric.INFINIBAND:
         return
     if target.nccl_code >= NCCL_NET_SINCE:
@@ -47,6 +52,17 @@ def nccl(target: Target, site: Site) -> Iterator[Variable]:
             "NCCL_IB_HCA", f"={site.hca}", "exactly this device and port; without =, all that begin so"
         )
     yield Variable("NCCL_DEBUG", "INFO", "say at the start which way was taken: it should be NET/IB")
+
+
+def _ofi(site: Site) -> Iterator[Variable]:
+    """NCCL compares NCCL_NET with the plugin's name for itself: src/nccl_ofi_interface_nvidia.cpp."""
+    yield Variable("NCCL_NET_PLUGIN", "ofi", "NCCL's plugin for libfabric, which is not taken by itself")
+    yield Variable(
+        "NCCL_NET", "Libfabric", "fail where libfabric is out of reach: by itself NCCL takes TCP then"
+    )
+    if site.provider:
+        yield Variable("FI_PROVIDER", site.provider, "the only provider of libfabric that may be used")
+    yield Variable("NCCL_DEBUG", "INFO", "say at the start which way was taken: it should be Libfabric")
 
 
 def ucx(site: Site) -> Iterator[Variable]:
@@ -72,8 +88,9 @@ def may_use_ucx(target: Target, site: Site) -> bool:
 
 def proofs(site: Site, ranks: str) -> Iterator[Proof]:
     """Yield what the ranks run before the training; ``ranks`` is their number, for a shell."""
-    yield Proof(name="prove_world", program=_text(world.__file__), words=(ranks, site.fabric))
-    if site.fabric is Fabric.INFINIBAND and (len(site.hosts) or site.nodes) > 1:
+    way = f"{site.fabric}={site.provider}" if site.provider else str(site.fabric)
+    yield Proof(name="prove_world", program=_text(world.__file__), words=(ranks, way))
+    if site.fabric in PROVEN and (len(site.hosts) or site.nodes) > 1:
         yield Proof(name="prove_nccl", program=_text(nccl_route.__file__), words=())
 
 

@@ -71,6 +71,8 @@ def _before(target: Target, site: Site) -> Iterator[str]:
         yield f"First push {target.image} to your registry and name it so below: this name is Docker Hub's."
     if site.fabric is Fabric.INFINIBAND:
         yield "RDMA locks memory: containerd needs LimitMEMLOCK=infinity, as IPC_LOCK helps no user but root."
+    if site.fabric is Fabric.OFI:
+        yield "Add the fabric's resource to the worker's limits, by its device plugin's name on your cluster."
     yield "kubectl apply -f this file"
 
 

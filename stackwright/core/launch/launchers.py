@@ -44,7 +44,7 @@ class Launcher:
     reads: frozenset[str]
 
 
-_FABRIC = ("interface", "fabric", "hca")
+_FABRIC = ("interface", "fabric", "hca", "provider")
 _NAMED = frozenset(("hosts", *_FABRIC))
 _BY_SSH = _NAMED | {"ssh-port", "ssh-key"}
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from stackwright.core.launch.fabric import (
     BIND_WHY,
     PATH_WHY,
+    PROVEN,
     RANKS_WHY,
     SSH_WHY,
     nccl,
@@ -22,8 +23,10 @@ DEVICES = {
     Fabric.AUTO: "--ulimit memlock=-1 $(test ! -e /dev/infiniband || echo --device /dev/infiniband) ",
     Fabric.TCP: "",
     Fabric.INFINIBAND: "--ulimit memlock=-1 --device /dev/infiniband ",
+    Fabric.OFI: "--ulimit memlock=-1 "
+    "$(ls -d /dev/infiniband /dev/cxi* /dev/hfi1_* 2>/dev/null | sed 's/^/--device /') ",
 }
-"""What a container needs of its host to reach InfiniBand."""
+"""What a container needs of its host to reach InfiniBand, or EFA, Slingshot and Omni-Path."""
 WHEN = "where you start the containers of each node yourself, with Docker and without a scheduler"
 
 
@@ -34,7 +37,7 @@ def mpirun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
 
 def proven(line: Line, site: Site) -> Line:
     """With its proofs where the site has a fabric that they can miss: else it stays one line."""
-    if site.fabric is not Fabric.INFINIBAND:
+    if site.fabric not in PROVEN:
         return line
     return replace(line, proofs=tuple(proofs(site, str(site.ranks))))
 
@@ -81,6 +84,13 @@ def openmpi_transport(site: Site, *, modern: bool) -> Iterator[tuple[str, str, s
     if site.fabric is Fabric.INFINIBAND:
         why = "MPI over UCX: Debian's openmpi-mca-params.conf forbids it, and TCP would be taken in silence"
         yield "pml", "ucx", why
+        return
+    if site.fabric is Fabric.OFI:
+        yield "pml", "cm", "MPI hands its messages to a library that sorts them itself, as libfabric does"
+        yield "mtl", "ofi", "that library is libfabric: fail rather than take another way"
+        if site.provider:
+            common = "opal_common_ofi" if modern else "mtl_ofi"
+            yield f"{common}_provider_include", site.provider, "the only provider that MPI may use"
         return
     if site.fabric is Fabric.TCP:
         memory = "sm" if modern else "vader"

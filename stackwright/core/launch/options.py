@@ -20,6 +20,7 @@ _HOST = re.compile(
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
 """IFNAMSIZ of Linux is 16, with the final zero."""
 _HCA = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}:[0-9]{1,3}", re.ASCII)
+_PROVIDER = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 _KEY = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~-]{0,254}", re.ASCII)
 """Open MPI and horovodrun hand this to ssh without quotes."""
 KEY_NOTATION = "a path of letters, digits and _ . / ~ -"
@@ -54,6 +55,7 @@ class NodeFields(TypedDict, total=False):
     per_node: int
     interface: str | None
     hca: str | None
+    provider: str | None
     ssh_port: int
     ssh_key: str | None
     host_mpi: str | None
@@ -68,6 +70,7 @@ def site(*, hosts_text: str | None = None, fabric: str = Fabric.AUTO, **fields: 
     for option, value, notation, what, example in (
         ("--interface", described.interface, _INTERFACE, "a network interface", "--interface eth0"),
         ("--hca", described.hca, _HCA, "a device of InfiniBand with its port", "--hca mlx5_0:1"),
+        ("--provider", described.provider, _PROVIDER, "a provider of libfabric", "--provider efa"),
         ("--ssh-key", described.ssh_key, _KEY, KEY_NOTATION, "--ssh-key /keys/id_ed25519"),
         (
             "--host-mpi",
@@ -81,6 +84,8 @@ def site(*, hosts_text: str | None = None, fabric: str = Fabric.AUTO, **fields: 
             raise UsageError(f"{option}: {value!r} is not {what}", hint=f"write it as in {example}")
     if described.hca and described.fabric is not Fabric.INFINIBAND:
         raise UsageError("--hca is about InfiniBand", hint="add --fabric infiniband")
+    if described.provider and described.fabric is not Fabric.OFI:
+        raise UsageError("--provider is about libfabric", hint="add --fabric ofi")
     others = [name for name in WAYS if getattr(described, name)]
     ways = [f"--{name.replace('_', '-')}" for name in others]
     if described.host_mpi and ways:

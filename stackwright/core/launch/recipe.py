@@ -15,11 +15,13 @@ from stackwright.core.model.row import Mpi, MpiFlavour, Stack
 
 
 class Fabric(StrEnum):
-    """What data takes between nodes. ``AUTO``: InfiniBand where the nodes have it, and else TCP."""
+    """What data takes between nodes. ``AUTO``: InfiniBand where the nodes have it, and else TCP. ``OFI``:
+    libfabric, for Slingshot, EFA and Omni-Path."""
 
     AUTO = "auto"
     TCP = "tcp"
     INFINIBAND = "infiniband"
+    OFI = "ofi"
 
 
 FABRICS = tuple(str(fabric) for fabric in Fabric)
@@ -42,7 +44,8 @@ def mpi_of(flavour: str, version: str) -> Mpi | None:
 class Target:
     """What is started: the image of a row, by its reference in a registry or an engine, and its SIF.
 
-    ``user`` has the numbers of the image's user and group, where the row says them.
+    ``user`` has the numbers of the image's user and group, where the row says them. ``plugin``: it has NCCL's
+    plugin for libfabric.
     """
 
     row: str
@@ -51,12 +54,13 @@ class Target:
     image: str
     sif: str
     user: str = ""
+    plugin: bool = False
 
     @classmethod
     def of(cls, stack: Stack, image: str, sif: str = "") -> Target:
         return cls(
             row=stack.id, mpi=stack.mpi, nccl_code=stack.nccl_code, image=image,
-            sif=sif or f"{stack.id}.sif", user=stack.user or "",
+            sif=sif or f"{stack.id}.sif", user=stack.user or "", plugin=bool(stack.plugin),
         )  # fmt: skip
 
     @property
@@ -83,7 +87,8 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The nodes of a job and the way between them. ``hca`` is device:port, as in "mlx5_0:1".
+    """The nodes of a job and the way between them. ``hca`` is device:port, as in "mlx5_0:1", ``provider`` one
+    of libfabric's, as in "efa".
 
     ``hosts`` names the nodes; where a scheduler chooses them there is only their number.
     ``host_mpi`` is the folder of the cluster's own MPI. ``pyxis``, ``edf`` and ``podman_hpc`` are other ways
@@ -96,6 +101,7 @@ class Site:
     interface: str | None = None
     fabric: Fabric = Fabric.AUTO
     hca: str | None = None
+    provider: str | None = None
     ssh_port: int = SSH_PORT
     ssh_key: str | None = None
     host_mpi: str | None = None

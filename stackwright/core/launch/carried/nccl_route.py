@@ -57,8 +57,8 @@ def slow(found: list[str]) -> str:
         )
     if SOCKET in found:
         return (
-            "fell back to TCP: the site says infiniband, and NCCL takes NET/Socket. "
-            "Next, in the container on a compute node: ls /dev/infiniband; ulimit -l (unlimited); ibv_devinfo"
+            "fell back to TCP: the site has a faster fabric, and NCCL takes NET/Socket. Next, in the "
+            "container on a compute node: ls /dev/infiniband; ulimit -l (unlimited); ibv_devinfo, fi_info -l"
         )
     return ""
 

@@ -2,7 +2,7 @@
 started, and where messages between nodes go by TCP although the site said InfiniBand.
 
 The recipes carry it, and the image's own Python runs it: it imports nothing but Python's own library.
-Usage: rank.py RANKS FABRIC
+Usage: rank.py RANKS FABRIC, where FABRIC may be followed by = and a provider of libfabric
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import sys
 import tempfile
 import time
 
-INFINIBAND = "infiniband"
-"""On a site with it, nothing may go by TCP between nodes; with "auto" and "tcp" it may."""
+INFINIBAND, OFI = "infiniband", "ofi"
+"""On a site with one, nothing may go by TCP between nodes; with "auto" and "tcp" it may."""
 LIBRARIES = ("libmpi.so.40", "libmpich.so.12", "libmpi.so.12")
 """Open MPI 4 and 5; Debian's MPICH; the name that MPICH's ABI has elsewhere, as when it is bound in."""
 MPICH_COMM_WORLD, MPICH_BYTE = 0x44000000, 0x4C00010D
@@ -56,6 +56,10 @@ BTL = re.compile(r"\[([^\]:]+):\d+\] mca: bml: Using (\w+) btl for send to \[\S+
 MTL = re.compile(r"mtl:ofi:prov(?:ider)?: (\S+)|select:\( *mtl\) Selected component \[(\w+)\]")
 PML = re.compile(r"select: component (\w+) selected")
 TCP = re.compile(r"(tcp|udp|sockets|net)\b")
+NEXT = {
+    INFINIBAND: "ls /dev/infiniband; ulimit -l (unlimited); ucx_info -d",
+    OFI: "fi_info -l; ulimit -l (unlimited); --provider NAME takes one alone",
+}
 
 
 def fault(asked: int, size: int) -> str:
@@ -87,19 +91,24 @@ def ways(log: str) -> list[str]:
     return sorted(found)
 
 
-def slow(fabric: str, nodes: int, found: list[str]) -> str:
+def slow(site: str, nodes: int, found: list[str]) -> str:
     """What is wrong with the ways between nodes on a site with this fabric."""
-    if fabric != INFINIBAND or nodes < 2:
+    fabric, _, provider = site.partition("=")
+    if fabric not in (INFINIBAND, OFI) or nodes < 2:
         return ""
     if not found:
         return (
             f"fabric: the site says {fabric}, and MPI does not tell by what it reaches the other nodes. "
             "Open MPI and MPICH over UCX do; with another MPI leave out --fabric"
         )
+    if provider:
+        others = [way for way in found if provider not in re.split("[;/]", way)]
+        said = f"fabric: the site says {provider}, and MPI reaches other nodes by {', '.join(others)}"
+        return said if others else ""
     if by := [way for way in found if TCP.match(way)]:
         return (
             f"fell back to TCP: the site says {fabric}, and MPI reaches other nodes by {', '.join(by)}. "
-            "Next, in the container on a compute node: ls /dev/infiniband; ulimit -l (unlimited); ucx_info -d"
+            f"Next, in the container on a compute node: {NEXT[fabric]}"
         )
     return ""
 

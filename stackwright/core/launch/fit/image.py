@@ -15,6 +15,9 @@ BELOW: dict[str, tuple[str, str, str]] = {
 """PMIx, UCX and libfabric of a release: libpmix2, libucx0 and libfabric1 in its package index. A release that
 is not here has ones that were not read."""
 
+DRIVES = {"debian-13": ("efa", "psm2")}
+"""Providers of a release's libfabric for fabrics without verbs: fi_info --list. Debian's has none for cxi."""
+
 LIBRARY = {MpiFlavour.OPENMPI: "libmpi.so.40", MpiFlavour.MPICH: "libmpich.so.12"}
 """Open MPI 4 and 5 have the same name; MPICH's is Debian's name for the library of MPICH's ABI."""
 
@@ -22,6 +25,7 @@ LIBRARY = {MpiFlavour.OPENMPI: "libmpi.so.40", MpiFlavour.MPICH: "libmpich.so.12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """``cuda`` is what the frameworks load; ``pmix``, ``ucx``, ``libfabric`` are empty where not known.
+    ``plugin``: it has NCCL's plugin for libfabric, whose own ``providers`` it then uses.
     ``machine`` is the kernel's word for the platform, ``cpu_features`` those that its programs use.
 
     Debian's MPICH is built on UCX alone (mpichversion), so that the other two are not its.
@@ -38,6 +42,8 @@ class Image:
     gpu_arch: tuple[str, ...]
     machine: str
     cpu_features: tuple[str, ...]
+    plugin: bool = False
+    providers: tuple[str, ...] = ()
 
     @property
     def mpi_major(self) -> int:
@@ -76,5 +82,6 @@ def of(stack: Stack) -> Image:
     return Image(
         row=stack.id, mpi=stack.mpi, library=LIBRARY[stack.mpi.flavour], pmix=pmix, ucx=ucx,
         libfabric=libfabric, glibc=glibc, cuda=stack.cuda_runtime, gpu_arch=stack.gpu_arch,
-        machine=stack.platform.machine, cpu_features=stack.platform.cpu_features,
+        machine=stack.platform.machine, cpu_features=stack.platform.cpu_features, plugin=bool(stack.plugin),
+        providers=DRIVES.get(stack.os, ()) if stack.plugin else (),
     )  # fmt: skip

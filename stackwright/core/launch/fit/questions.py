@@ -238,14 +238,23 @@ def _other_fabric(cluster: ClusterFacts) -> str | None:
 
 
 def _through_libfabric(name: str, image: Image, cluster: ClusterFacts) -> Answer:
-    """Return what an image without the fabric's own libraries takes, and what to bind in for it."""
+    """Return what goes over a fabric without verbs, and what to bind in where the image lacks it."""
+    own = [provider for provider in image.providers if PROVIDERS[provider] == name]
+    if own and image.mpi.flavour == "openmpi":
+        why = (
+            f"{name} by the image's libfabric {image.libfabric}, provider {own[0]}, and NCCL's plugin for it"
+        )
+        todo = f"launch … --fabric ofi --provider {own[0]}: fails where TCP would be taken"
+        return Answer(about="fabric", outcome=Outcome.WORKS, why=why, todo=todo, source=OFI_PLUGIN)
     doubt = _later_glibc(image, cluster)
     why = f"{name} is not driven by the image's UCX and NCCL: they take TCP"
-    libfabric = f"libfabric {cluster.libfabric}" if cluster.libfabric else "libfabric"
-    todo = (
-        f"bind in from the host: its MPI (--host-mpi), its {libfabric} and NCCL's plugin for libfabric "
-        "(aws-ofi-nccl); with NCCL_NET='AWS Libfabric' NCCL fails where it would take TCP"
-    )
+    libfabric = f"its libfabric {cluster.libfabric}" if cluster.libfabric else "its libfabric"
+    plugin = "" if image.plugin else " and NCCL's plugin for libfabric (aws-ofi-nccl)"
+    parts = f"its MPI (--host-mpi){' and' if image.plugin else ','} {libfabric}{plugin}"
+    way = "--fabric ofi" if image.plugin else "NCCL_NET='AWS Libfabric'"
+    todo = f"bind in from the host: {parts}; with {way} NCCL fails where it would take TCP"
+    if not image.plugin:
+        todo += ". A row with fabric: [verbs, ofi] has the plugin"
     return Answer(
         about="fabric", outcome=Outcome.FALLS_BACK, why=f"{why}; {doubt}" if doubt else why, todo=todo,
         source=OFI_PLUGIN,
