@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from stackwright.build.bundle import file, manifest, serve
+from stackwright.build.bundle import file, given, manifest, serve
 from stackwright.build.bundle.given import compared
 from stackwright.build.bundle.manifest import Base, BundledRow, Manifest
-from stackwright.core.errors import BundleError, UsageError
+from stackwright.core.errors import BundleError, SiteError, UsageError
+from stackwright.core.model.row import Recipe
 from stackwright.engines.buildkit.mounts import identities
+from stackwright.host.site import archives
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 LAYER = "sha256:" + "0" * 64
@@ -24,6 +26,7 @@ WHEEL = "python/0/small/small-1.0+cu12-py3-none-any.whl"
 FILES = {
     "base/stackwright-base-debian-13.tar": b"a base",
     "context/row/.dockerignore": b"*\n",
+    "context/row/aws-ofi-nccl/one-1.tar.gz": b"a source",
     "context/row/patches/a.patch": b"--- a\n",
     DEB: b"a package",
     "packages/debian/dists/trixie/InRelease": b"signed",
@@ -208,6 +211,24 @@ def test_another_row_and_another_key(bundle: Path) -> None:
 
 
 # -- small parts -----------------------------------------------------------------------------------
+
+
+def recipe(archive: str) -> Recipe:
+    return Recipe(id="row", key=KEY, files=(("aws-ofi-nccl/archive.txt", f"{archive} https://x 0".encode()),))
+
+
+def test_archives_of_sources_come_out_of_it(bundle: Path, tmp_path: Path) -> None:
+    whole = file.read(bundle)
+    folder = given.sources(recipe("one-1.tar.gz"), whole, tmp_path)
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("one-1.tar.gz", b"a source")]
+    (tmp_path / "other").mkdir()
+    with pytest.raises(BundleError, match=r"it lacks context/row/aws-ofi-nccl/two-1\.tar\.gz"):
+        given.sources(recipe("two-1.tar.gz"), whole, tmp_path / "other")
+
+
+def test_none_is_made_without_an_archive_of_a_source(tmp_path: Path) -> None:
+    with pytest.raises(SiteError, match=r"one-1\.tar\.gz is not in the site's folder of sources"):
+        archives.place(recipe("one-1.tar.gz"), tmp_path, tmp_path / "context", all_of_them=True)
 
 
 def test_layers_are_compared() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -16,18 +17,19 @@ from typing import Any
 
 from stackwright.build.bundle import file
 from stackwright.build.bundle.file import BLOCK, Bundle
-from stackwright.build.bundle.manifest import AGAIN, PACKAGES, Base
+from stackwright.build.bundle.manifest import AGAIN, CONTEXTS, PACKAGES, Base
 from stackwright.build.bundle.serve import LOOPBACK, SIMPLE, Answer, is_of, page, project_of, serving
 from stackwright.build.job import Job
 from stackwright.build.solve import Inputs, of_site
 from stackwright.core.errors import BuildError, BundleError, EngineError
 from stackwright.core.model.record import Record
-from stackwright.core.model.row import ProviderName, Stack
+from stackwright.core.model.row import ProviderName, Recipe, Stack
 from stackwright.core.resolve.bases import PROVIDERS, Images, reference
 from stackwright.engines import docker as engine
 from stackwright.engines.buildkit import mounts
 from stackwright.engines.docker import Docker
 from stackwright.engines.tool_image import last_line
+from stackwright.host.site import archives
 
 BUNDLE = "bundle"
 """Among the tools of a record: the digest of the bundle that the image was built of."""
@@ -202,6 +204,7 @@ def inputs(job: Job, bundle: Bundle, images: Images, private: Path) -> Iterator[
     """What a build of the bundle gets. BundleError where it fails, and asked for what the bundle lacks."""
     given, row = Given(bundle), bundle.row(job.id, job.row.recipe.key)
     namespace = f"bundle-{bundle.digest[:16]}"
+    job = replace(job, site=replace(job.site, sources=sources(job.row.recipe, bundle, private)))
     with serving(given.find) as address:
         try:
             yield served(job, images, private, address, namespace=namespace, ca=row.ca, a_copy=True)
@@ -212,6 +215,19 @@ def inputs(job: Job, bundle: Bundle, images: Images, private: Path) -> Iterator[
             hint = "make the bundle again with this matrix and this Stackwright"
             raise BundleError(cause, place=str(bundle.path), hint=hint, details=error.details) from error
     mounts.forget(job.docker, job.runner, namespace)
+
+
+def sources(recipe: Recipe, bundle: Bundle, private: Path) -> Path:
+    """Return a folder with the archives of sources that the recipe names. BundleError where it lacks one."""
+    folder, there = private / "sources", {member.path for member in bundle.manifest.members}
+    folder.mkdir()
+    for name in archives.named(recipe):
+        path = f"{CONTEXTS}/{recipe.id}/{name}"
+        if path not in there:
+            raise BundleError(f"it lacks {path}", place=str(bundle.path), hint=AGAIN)
+        with bundle.opened(path) as source, (folder / Path(path).name).open("wb") as target:
+            shutil.copyfileobj(source, target)
+    return folder
 
 
 def noted(job: Job, bundle: Bundle, current: Record) -> Record:

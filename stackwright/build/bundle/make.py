@@ -26,7 +26,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines.buildkit import mounts
 from stackwright.host.files import row_lock
 from stackwright.host.runner import Runner
-from stackwright.host.site import settings
+from stackwright.host.site import archives, settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,8 @@ def make(jobs: Sequence[Job], target: Path) -> Made:
 
 def _row(job: Job, folder: Path) -> BundledRow:
     given.require_near(job.docker)
+    _write_context(job.row.recipe, folder)
+    archives.place(job.row.recipe, job.site.sources, folder / CONTEXTS / job.id, all_of_them=True)
     upstream = _upstream(job)
     require_disk(job)
     with row_lock(job.project.out / job.id, job.display.say):
@@ -62,7 +64,6 @@ def _row(job: Job, folder: Path) -> BundledRow:
         images = ensure_base(job)
         bases = tuple(_base(job, argument, name, folder) for argument, name in images)
         layers = _recorded(job, images, Recording(upstream=upstream, folder=folder))
-    _write_context(job.row.recipe, folder)
     return BundledRow(
         row=job.id, key=job.row.recipe.key, bases=bases, layers=layers, ca=job.site.ca is not None
     )
