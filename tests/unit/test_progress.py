@@ -99,6 +99,8 @@ REAL_MESSAGES = {
     "disk-full": "tar: x: Cannot write: No space left on device",
     "certificate": "SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get",
     "mirror-unreachable": "Err:1 trixie InRelease  Temporary failure resolving 'mirror.example'",
+    "source-unreachable": "build-ofi-plugin: ERROR: aws-ofi-nccl-1.19.2.tar.gz cannot be fetched; put it",
+    "source-differs": "build-ofi-plugin: ERROR: aws-ofi-nccl-1.19.2.tar.gz is not the source of release",
     "hash-mismatch": "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
     "cxx17": 'torch/all.h:4:2: error: #error "You need C++17 to compile PyTorch"',
     "gloo-standard": "multiple definition of `gloo::rendezvous::Store::kDefaultTimeout'; CMakeFiles",

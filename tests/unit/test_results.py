@@ -19,21 +19,35 @@ from stackwright.records.report.sharing import sentence, sharing
 DEFINITIONS = sorted((ROOT / "docs" / "results").glob("*/definition/*.json"))
 FILES = sorted((ROOT / "docs" / "results").glob("*/*.json"))
 EMULATED = sorted((ROOT / "docs" / "results").glob("*/emulated/*.json"))
+OF_FABRICS = sorted((ROOT / "docs" / "results").glob("*/fabrics/*.json"))
 ROWS = {cell.id for cell in expand(load(ROOT / "matrix.yaml"))}
 OF_ARM = {cell.id for cell in expand(load(ROOT / "matrix.arm.yaml"))}
+WITH_OFI = {cell.id for cell in expand(load(ROOT / "matrix.fabrics.yaml"))}
 
 
-@pytest.mark.parametrize("path", FILES + EMULATED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize(
+    "path", FILES + EMULATED + OF_FABRICS, ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
 def test_a_result_is_a_complete_record(path: Path) -> None:
     found = record.load(path)
     assert found.row == path.stem
-    assert found.row in (OF_ARM if path in EMULATED else ROWS)
+    assert found.row in {"emulated": OF_ARM, "fabrics": WITH_OFI}.get(path.parent.name, ROWS)
     assert found.status is Status.COMPLETE
     for world in ("docker", "sif"):
         verdict = found.verdict(world)
         assert verdict
         tiers = {tier: verdict.tier(tier) for tier in Tier if tier is not Tier.GPU}
         assert set(tiers.values()) == {Outcome.PASSED}
+
+
+@pytest.mark.parametrize("path", OF_FABRICS, ids=lambda path: path.stem)
+def test_data_went_through_the_plugin(path: Path) -> None:
+    found = record.load(path)
+    assert dict(found.declared)["fabric"] == dict(found.found)["fabric"] == "verbs ofi"
+    for world in ("docker", "sif"):
+        verdict = found.verdict(world)
+        told = {check.id: check.detail for check in verdict.checks} if verdict else {}
+        assert told["link.ofi-data"].startswith("1048576 of 1048576 bytes")
 
 
 @pytest.mark.parametrize("path", EMULATED, ids=lambda path: path.stem)

@@ -49,7 +49,7 @@ def _refuse_without_libfabric(launcher: str, stack: Stack, site: launch.Site) ->
     if site.fabric != "ofi":
         return
     if not stack.plugin:
-        cause = f"--fabric ofi needs NCCL's plugin for libfabric, which {stack.id} has not"
+        cause = f"--fabric ofi needs NCCL's plugin for libfabric, which {stack.id} lacks"
         raise UsageError(cause, hint="fabric: [verbs, ofi] in the row; docs/matrix.md#fabrics")
     if launcher in BY_MPI and stack.mpi.flavour is MpiFlavour.MPICH and not site.host_mpi:
         cause = f"--fabric ofi: the distribution's MPICH, which {stack.id} has, is built without libfabric"

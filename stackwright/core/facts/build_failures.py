@@ -49,6 +49,22 @@ CAUSES = (
         r"|(?P<apt>[\w.+%~-]+\.deb) +Hash Sum mismatch",
     ),
     Cause(
+        name="source-unreachable",  # its lines have a message of the next one as well
+        pattern=r"ERROR: \S+\.tar\.gz cannot be fetched",
+        cause="the repository of a source was not reached",
+        change="put the archive into the site's folder of sources: docs/site.md#sources",
+        source="scripts/build-ofi-plugin.sh",
+        subject=r"ERROR: (?P<source>\S+\.tar\.gz) cannot be fetched",
+    ),
+    Cause(
+        name="source-differs",
+        pattern=r"ERROR: \S+\.tar\.gz is not the source of release",
+        cause="the archive of a source is not that of its release",
+        change="take the one that the repository has for the tag; that of a release page has other files",
+        source="scripts/build-ofi-plugin.sh",
+        subject=r"ERROR: (?P<source>\S+\.tar\.gz) is not the source",
+    ),
+    Cause(
         name="mirror-unreachable",
         pattern=r"Temporary failure resolving|Could not connect to|Unable to locate package"
         r"|Failed to fetch http|Could not resolve host|Name or service not known"
