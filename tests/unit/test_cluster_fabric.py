@@ -87,3 +87,16 @@ def test_an_image_with_the_plugin_needs_less_of_the_host(
     found = next(told for told in judged.answers if told.about == "fabric")
     assert (found.outcome, said in found.why, todo in found.todo) == (outcome, True, True), found
     assert "aws-ofi-nccl" not in found.todo
+
+
+def test_a_host_with_an_older_libfabric_is_told_before_it_is_bound_in() -> None:
+    """What was compiled with 2.1 asks for functions of FABRIC_1.8, which libfabric has from 2.0 on."""
+    seen = {**HEALTHY, "fi_info": FI_INFO["cxi"], "ibv_devinfo": IBV["none"]}
+    image = replace(OPENMPI, plugin=True)
+    for release, doubt in (("1.22.0", True), ("2.0.0", False)):
+        said = {**seen, "fi_info --version": LIBFABRIC.replace("1.17.0", release)}
+        (judged,) = judge([image], seen_on(said))
+        why = next(told.why for told in judged.answers if told.about == "fabric")
+        assert (f"asks for libfabric 2.0 or later, and the host has {release}" in why) is doubt
+    oldest = {"2.1.0": "2.0", "1.17.0": "1.14", "1.11.0": "1.9", "": ""}
+    assert {own: replace(OPENMPI, libfabric=own).oldest_libfabric for own in oldest} == oldest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stackwright.core.facts import distributions
+from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.model.row import Mpi, MpiFlavour, Stack
 
 BELOW: dict[str, tuple[str, str, str]] = {
@@ -18,6 +19,10 @@ is not here has ones that were not read."""
 DRIVES = {"debian-13": ("efa", "psm2")}
 """Providers of a release's libfabric for fabrics without verbs: fi_info --list. Debian's has none for cxi."""
 
+VERSIONED = ("2.5", "2.0", "1.20", "1.14", "1.13", "1.12", "1.9")
+"""Releases from which on libfabric has new versions of its functions, which a program compiled with it asks
+for (FABRIC_1.9 to FABRIC_1.3): libfabric.map.in of its tags."""
+
 LIBRARY = {MpiFlavour.OPENMPI: "libmpi.so.40", MpiFlavour.MPICH: "libmpich.so.12"}
 """Open MPI 4 and 5 have the same name; MPICH's is Debian's name for the library of MPICH's ABI."""
 
@@ -28,7 +33,8 @@ class Image:
     ``plugin``: it has NCCL's plugin for libfabric, whose own ``providers`` it then uses.
     ``machine`` is the kernel's word for the platform, ``cpu_features`` those that its programs use.
 
-    Debian's MPICH is built on UCX alone (mpichversion), so that the other two are not its.
+    Debian's MPICH is built on UCX alone (mpichversion), so that the other two are not its: libfabric is then
+    that of NCCL's plugin.
     """
 
     row: str
@@ -44,6 +50,12 @@ class Image:
     cpu_features: tuple[str, ...]
     plugin: bool = False
     providers: tuple[str, ...] = ()
+
+    @property
+    def oldest_libfabric(self) -> str:
+        """Return the oldest libfabric that can take the place of the image's, "" where that is not known."""
+        own = as_numbers(self.libfabric or "0")
+        return next((release for release in VERSIONED if own >= as_numbers(release)), "")
 
     @property
     def mpi_major(self) -> int:
@@ -74,7 +86,7 @@ def labels(stack: Stack) -> tuple[tuple[str, str], ...]:
 def of(stack: Stack) -> Image:
     pmix, ucx, libfabric = BELOW.get(stack.os, ("", "", ""))
     if stack.mpi.flavour is MpiFlavour.MPICH:
-        pmix = libfabric = ""
+        pmix, libfabric = "", libfabric if stack.plugin else ""
     glibc = next(
         (distribution.glibc for distribution in distributions.DISTRIBUTIONS if distribution.id == stack.os),
         "",

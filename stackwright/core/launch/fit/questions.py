@@ -237,6 +237,14 @@ def _other_fabric(cluster: ClusterFacts) -> str | None:
     return named[0] if named else None
 
 
+def _older_libfabric(image: Image, cluster: ClusterFacts) -> str:
+    """https://github.com/aws/aws-ofi-nccl/issues/241: compiled with a later one, a plugin does not load."""
+    needed = image.oldest_libfabric if image.plugin else ""
+    if not needed or not cluster.libfabric or as_numbers(cluster.libfabric) >= as_numbers(needed):
+        return ""
+    return f"the image's plugin asks for libfabric {needed} or later, and the host has {cluster.libfabric}"
+
+
 def _through_libfabric(name: str, image: Image, cluster: ClusterFacts) -> Answer:
     """Return what goes over a fabric without verbs, and what to bind in where the image lacks it."""
     own = [provider for provider in image.providers if PROVIDERS[provider] == name]
@@ -246,7 +254,7 @@ def _through_libfabric(name: str, image: Image, cluster: ClusterFacts) -> Answer
         )
         todo = f"launch … --fabric ofi --provider {own[0]}: fails where TCP would be taken"
         return Answer(about="fabric", outcome=Outcome.WORKS, why=why, todo=todo, source=OFI_PLUGIN)
-    doubt = _later_glibc(image, cluster)
+    doubt = _older_libfabric(image, cluster) or _later_glibc(image, cluster)
     why = f"{name} is not driven by the image's UCX and NCCL: they take TCP"
     libfabric = f"its libfabric {cluster.libfabric}" if cluster.libfabric else "its libfabric"
     plugin = "" if image.plugin else " and NCCL's plugin for libfabric (aws-ofi-nccl)"
