@@ -6,6 +6,8 @@ set -euo pipefail
 
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
+# shellcheck source=scripts/confined.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/confined.sh"
 # shellcheck source=scripts/rootless.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/rootless.sh"
 
