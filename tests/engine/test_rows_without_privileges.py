@@ -17,7 +17,7 @@ from nightly_on_rows import project, work
 from rich.console import Console
 from upstream_server import UpstreamServer
 
-from stackwright.build import doctor, rows
+from stackwright.build import doctor, phases, rows
 from stackwright.build.job import Request
 from stackwright.core.errors import EngineError
 from stackwright.core.model.night import State
@@ -52,7 +52,8 @@ def place(runner: Runner, docker: Docker) -> Place:
 
 
 @pytest.fixture
-def root(tmp_path: Path, docker: Docker, tiny: str) -> Iterator[Path]:
+def root(tmp_path: Path, docker: Docker, tiny: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(phases, "BUILD_NEEDS", 10**9)  # small rows
     engine.tag(docker, tiny, small_project.BASE)
     yield small_project.make(tmp_path / "project", uuid4().hex)
     forget(docker, "/small-")
@@ -86,17 +87,17 @@ def test_small_rows_are_built_and_probe_says_what_stops_it(
         small, cells(small), {row: lock for row, lock in answers.items() if isinstance(lock, Lock)}
     )
 
-    def phases(*names: Phase) -> rows.Session:
+    def worked(*names: Phase) -> rows.Session:
         request = Request(phases=names)
         return rows.work_rows(small, planned, request, site=site, runner=runner, console=Console(stderr=True))
 
-    built = phases(Phase.BASE, Phase.BUILD)
+    built = worked(Phase.BASE, Phase.BUILD)
     assert built.failed == () and len(built.records) == len(small_project.ROWS)
     for record in built.records:
         assert record.image
         assert {"/wheel", "/row.json"} <= files(docker, runner, record.image.reference)
     if place.hidden:
-        failed = phases(Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER).errors
+        failed = worked(Phase.BASE, Phase.BUILD, Phase.PROBE_DOCKER).errors
         assert [error.exit_code for error in failed] == [NO_ENGINE] * len(small_project.ROWS)
         assert all(isinstance(error, EngineError) and MESSAGE in error.cause for error in failed)
     else:
