@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ OF_USERS = {"SETUID": SETUID, "SETGID": SETGID}
 """What newuidmap and newgidmap need for the same."""
 
 ISOLATION = "BUILDAH_ISOLATION"
+MAPPERS = ("newuidmap", "newgidmap")
+OWN = "in the image: chmod u-s and setcap cap_setuid=ep newuidmap, and so newgidmap with cap_setgid"
 UNCONFINED = "seccompProfile: {type: Unconfined} (docker run --security-opt seccomp=unconfined)"
 UNMASKED = "procMount: Unmasked (docker run --security-opt systempaths=unconfined)"
 ELSEWHERE = "prove the image where an engine starts containers"
@@ -39,6 +42,8 @@ EMPTY = "/proc/sys/fs/binfmt_misc"
 class Place:
     """``capabilities`` are those that a process here can have at most, or, of root, has.
 
+    ``mappers``: newuidmap and newgidmap have capabilities of their own. One that becomes root instead is of
+    another user than the namespace, and may not change it.
     ``hidden`` are the covered folders of /proc. ``isolation`` is the builder's, from the environment.
     """
 
@@ -46,6 +51,7 @@ class Place:
     capabilities: int
     namespaces: bool = True
     new_privileges: bool = True
+    mappers: bool = True
     hidden: tuple[str, ...] = ()
     isolation: str = "chroot"
 
@@ -61,6 +67,7 @@ def look(runner: Runner, environ: Mapping[str, str], root: Path = Path("/")) -> 
         root=as_root, capabilities=(_number(status, "CapEff") or 0) if as_root else most,
         namespaces=runner(["unshare", "--user", "true"], timeout=20).ok,
         new_privileges=_number(status, "NoNewPrivs") != 1,
+        mappers=all(_has_capabilities(shutil.which(name, path=environ.get("PATH"))) for name in MAPPERS),
         hidden=_hidden(_text(root / "proc/self/mountinfo")), isolation=environ.get(ISOLATION, ""),
     )  # fmt: skip
 
@@ -77,6 +84,8 @@ def lacking(place: Place) -> tuple[Lack, ...]:
     if not place.root and not place.new_privileges:
         what = "newuidmap gets no privileges"
         found.append(Lack(what=what, todo="allowPrivilegeEscalation: true, or be root"))
+    if not place.root and not place.mappers:
+        found.append(Lack(what="newuidmap has no capabilities of its own", todo=OWN))
     if place.isolation != "chroot":
         found.append(Lack(what=f"{ISOLATION} is not chroot: no step of a build starts", todo=START))
     if place.hidden:
@@ -104,6 +113,13 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def _has_capabilities(program: str | None) -> bool:
+    try:
+        return bool(program and os.getxattr(program, "security.capability"))
+    except OSError:
+        return False
 
 
 def _number(status: str, name: str) -> int | None:
