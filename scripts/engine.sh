@@ -294,6 +294,9 @@ bring_up() {
     if [[ -z $SERVER && ${DOCKER_HOST:-$SOCKET} != "$SOCKET" && -z ${STACKWRIGHT_DOCKERD_FLAGS:-} ]]; then
         die "nothing answers at DOCKER_HOST=$DOCKER_HOST" "start that engine, or unset DOCKER_HOST"
     fi
+    if [[ -z $SERVER ]] && confined; then
+        die "Docker does not start in a container without privileges" "Podman does: scripts/engine.sh --rootless"
+    fi
     engine=$(installed_engine)
     if [[ -z $SERVER ]] && { [[ -z $engine ]] || ! recent "$engine"; }; then
         WANTED+=(docker.io docker-cli docker-buildx containerd)

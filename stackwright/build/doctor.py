@@ -130,15 +130,18 @@ def _rootless(patient: Patient) -> tuple[State, str, str]:
 
 
 def _confined(patient: Patient, place: confined.Place) -> tuple[State, str, str]:
-    """The user of a container needs ids as on a host; its root takes all."""
+    """The user of a container needs ids as on a host; its root takes all. Docker's engine, where one answers,
+    is that of another place."""
     lacks = confined.lacking(place)
     if not place.root:
         of_user = rootless.lacking(rootless.look(patient.environ), rootless.Way.BUILDAH)
         lacks = (*(lack for lack in of_user if lack.stops), *lacks)
     who = f"{'root' if place.root else 'a user'} of a container without privileges"
     builds = "builds nothing" if any(lack.stops for lack in lacks) else "builds by chroot"
-    todo = [lack.todo for lack in lacks] or ([] if patient.docker else [rootless.START])
     seen = "; ".join((f"{who}, who {builds}", *(lack.what for lack in lacks)))
+    if patient.docker is not None and not patient.docker.builder:
+        return State.OK, seen, ""
+    todo = [lack.todo for lack in lacks] or ([] if patient.docker else [rootless.START])
     return State.WARNING if todo else State.OK, seen, "; ".join(dict.fromkeys(todo))
 
 
