@@ -70,8 +70,14 @@ confined_settings() { # prints them as lines of a shell
     printf 'export CONTAINERS_STORAGE_CONF=%q\n' "$folder/storage.conf"
 }
 
+in_namespace() { # of users, as with hostUsers: false
+    ! grep -qs '^ *0 *0 *4294967295$' /proc/self/uid_map
+}
+
 confined_ready() {
     local starts='starts containers'
+    ! in_namespace || ((EUID != 0 || $(ids_of /etc/subuid root) >= IDS - 1)) ||
+        starts='starts none: the image has to have root:1:65535 in /etc/subuid and /etc/subgid'
     unshare --user --map-root-user --pid --fork --mount-proc true 2>/dev/null ||
         starts='starts none, since parts of /proc are hidden: rows are built, and not proven'
     note "ready: Podman $SERVER in a container without privileges, which builds by chroot and $starts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 from collections.abc import Iterator
@@ -91,6 +92,25 @@ def test_what_stops_a_build_is_told_with_the_next_step(
 
 def test_root_needs_neither_mappers_nor_new_privileges() -> None:
     assert lacking(replace(WHOLE, mappers=False, new_privileges=False)) == ()
+
+
+def test_root_of_a_namespace_needs_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(getpass, "getuser", lambda: "root")
+    root = host(tmp_path, effective=ROOT_CAN, bounding=ROOT_CAN)
+    environ = {"BUILDAH_ISOLATION": "chroot"}
+    for text, needed in ((f"0 0 {2**32 - 1}", False), ("0 300000 65536", True)):
+        (root / "proc/self/uid_map").write_text(f"         {text}\n")
+        found = confined.look(answering(0), environ, root)
+        assert found and found.ids != needed
+    assert found
+    (lack,) = lacking(found)
+    assert not lack.stops and "none starts" in lack.what and "root:1:65535" in lack.todo
+    (root / "etc").mkdir()
+    for name in ("subuid", "subgid"):
+        (root / "etc" / name).write_text("root:1:65535\n")
+    found = confined.look(answering(0), environ, root)
+    assert found and lacking(found) == ()
 
 
 def test_hidden_folders_stop_no_build() -> None:

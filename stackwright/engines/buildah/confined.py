@@ -15,6 +15,7 @@ from pathlib import Path
 
 from stackwright.core.errors import EngineError
 from stackwright.engines import docker as engine
+from stackwright.engines import rootless
 from stackwright.engines.docker import Docker, Job
 from stackwright.engines.rootless import START, Lack
 from stackwright.host.runner import Runner
@@ -34,6 +35,8 @@ OWN = "in the image: chmod u-s and setcap cap_setuid=ep newuidmap, and so newgid
 UNCONFINED = "seccompProfile: {type: Unconfined} (docker run --security-opt seccomp=unconfined)"
 UNMASKED = "procMount: Unmasked (docker run --security-opt systempaths=unconfined)"
 ELSEWHERE = "prove the image where an engine starts containers"
+IN_NAMESPACE = "in the image: a line root:1:65535 in /etc/subuid and in /etc/subgid"
+EVERY_ID = 2**32 - 1
 EMPTY = "/proc/sys/fs/binfmt_misc"
 """A mount on a folder of its own hides nothing."""
 
@@ -43,7 +46,8 @@ class Place:
     """``capabilities`` are those that a process here can have at most, or, of root, has.
 
     ``mappers``: newuidmap and newgidmap have capabilities of their own. One that becomes root instead is of
-    another user than the namespace, and may not change it.
+    another user than the namespace, and may not change it. ``ids``: root has some to give to Podman's
+    namespace, which takes all by itself only where this is none already.
     ``hidden`` are the covered folders of /proc. ``isolation`` is the builder's, from the environment.
     """
 
@@ -52,6 +56,7 @@ class Place:
     namespaces: bool = True
     new_privileges: bool = True
     mappers: bool = True
+    ids: bool = True
     hidden: tuple[str, ...] = ()
     isolation: str = "chroot"
 
@@ -67,6 +72,7 @@ def look(runner: Runner, environ: Mapping[str, str], root: Path = Path("/")) -> 
         root=as_root, capabilities=(_number(status, "CapEff") or 0) if as_root else most,
         namespaces=runner(["unshare", "--user", "true"], timeout=20).ok,
         new_privileges=_number(status, "NoNewPrivs") != 1,
+        ids=_whole(root) or min(rootless.look(environ, root).ids) >= rootless.IDS - 1,
         mappers=all(_has_capabilities(shutil.which(name, path=environ.get("PATH"))) for name in MAPPERS),
         hidden=_hidden(_text(root / "proc/self/mountinfo")), isolation=environ.get(ISOLATION, ""),
     )  # fmt: skip
@@ -88,6 +94,9 @@ def lacking(place: Place) -> tuple[Lack, ...]:
         found.append(Lack(what="newuidmap has no capabilities of its own", todo=OWN))
     if place.isolation != "chroot":
         found.append(Lack(what=f"{ISOLATION} is not chroot: no step of a build starts", todo=START))
+    if place.root and not place.ids:
+        what = "root has no ids for users of containers: none starts, rows are built and not proven"
+        found.append(Lack(what=what, todo=IN_NAMESPACE, stops=False))
     if place.hidden:
         what = f"{', '.join(place.hidden[:2])} … hidden: no container starts, rows are built and not proven"
         found.append(Lack(what=what, todo=f"{UNMASKED}, or {ELSEWHERE}", stops=False))
@@ -113,6 +122,12 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def _whole(root: Path) -> bool:
+    """Whether this is the namespace of users that the host's processes are in."""
+    words = _text(root / "proc/self/uid_map").split()
+    return not words or words == ["0", "0", str(EVERY_ID)]
 
 
 def _has_capabilities(program: str | None) -> bool:
