@@ -77,7 +77,7 @@ rootless-run: env
 
 # Small rows by buildah in containers without privileges, as a Kubernetes job is one: as root, as a user, without
 # a volume, where containers start, and where nothing can be built. Needs Docker; not in .ci/run, for the time
-# that it takes, eight minutes.
+# that it takes, six minutes.
 unprivileged: env
 	for place in root user copies unmasked; do tests/e2e/unprivileged.sh $$place $(PYTHON) -m pytest \
 		tests/engine/test_rows_without_privileges.py -m unprivileged || exit; done
