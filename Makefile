@@ -1,5 +1,5 @@
 # `make run`: everything, from nothing.  `make test`: the tests, from nothing.
-.PHONY: run matrix test page thorough env engine faults bundle frameworks fabrics hpc nodes pythons rootless rootless-run accepted gpu gpu-compile lock-tools docs docs-links docs-versions
+.PHONY: run matrix test page thorough env engine faults bundle frameworks fabrics hpc nodes pythons rootless rootless-run unprivileged accepted gpu gpu-compile lock-tools docs docs-links docs-versions
 
 PYTHON := .venv/bin/python
 
@@ -80,6 +80,14 @@ rootless: env
 # The default row in the same way, as `make run` does with the engine of root.
 rootless-run: env
 	tests/e2e/as_user.sh ./build.py run
+
+# Small rows by buildah in containers without privileges, as a Kubernetes job is one: as root, as a user, without
+# a volume, where containers start, and where nothing can be built. Needs Docker; not in .ci/run, for the time
+# that it takes, six minutes.
+unprivileged: env
+	for place in root user copies unmasked; do tests/e2e/unprivileged.sh $$place $(PYTHON) -m pytest \
+		tests/engine/test_rows_without_privileges.py -m unprivileged || exit; done
+	tests/e2e/unprivileged.sh default true; test $$? = 6
 
 # Every accepted combination locks, imports and compiles: hours and much disk the first time, and later what
 # changed. Answers are kept below out/accepted; `python -m stackwright.audit.accepted --help` says what else it does.

@@ -6,6 +6,8 @@ set -euo pipefail
 
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
+# shellcheck source=scripts/confined.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/confined.sh"
 # shellcheck source=scripts/rootless.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/rootless.sh"
 
@@ -291,6 +293,9 @@ bring_up() {
     fi
     if [[ -z $SERVER && ${DOCKER_HOST:-$SOCKET} != "$SOCKET" && -z ${STACKWRIGHT_DOCKERD_FLAGS:-} ]]; then
         die "nothing answers at DOCKER_HOST=$DOCKER_HOST" "start that engine, or unset DOCKER_HOST"
+    fi
+    if [[ -z $SERVER ]] && confined; then
+        die "Docker does not start in a container without privileges" "Podman does: scripts/engine.sh --rootless"
     fi
     engine=$(installed_engine)
     if [[ -z $SERVER ]] && { [[ -z $engine ]] || ! recent "$engine"; }; then

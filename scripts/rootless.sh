@@ -2,12 +2,18 @@
 # An engine of an ordinary user, for scripts/engine.sh --rootless, which brings all else: Podman from the
 # distribution, with its Docker-compatible socket. Root installs packages, gives the user ids, and opens devices;
 # nothing else of it needs root. Lines for the caller's shell go to stdout, all others to stderr.
+# A container without privileges, such as a job of Kubernetes, is given less: scripts/confined.sh.
 
 # crun refuses a host that has cgroups of both versions, and such is each without the second alone.
-if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then RUNTIME=crun; else RUNTIME=runc; fi
-readonly RUNTIME ROOTLESS_PROGRAMS=(podman buildah "$RUNTIME" newuidmap pasta nft)
-readonly IDS=65536
-readonly DEVICES=(/dev/net/tun /dev/fuse) # of a container's network, and of what mounts a SIF
+if confined; then
+    RUNTIME=crun # which alone works without cgroups
+    readonly ROOTLESS_PROGRAMS=(podman buildah "$RUNTIME") DEVICES=()
+else
+    if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then RUNTIME=crun; else RUNTIME=runc; fi
+    readonly ROOTLESS_PROGRAMS=(podman buildah "$RUNTIME" newuidmap pasta nft)
+    readonly DEVICES=(/dev/net/tun /dev/fuse) # of a container's network, and of what mounts a SIF
+fi
+readonly RUNTIME IDS=65536
 readonly OLDEST_PODMAN=5 # OLDEST_PODMAN of stackwright/engines/kinds.py
 
 rootless_usage() {
@@ -17,6 +23,7 @@ usage: eval "$(engine.sh --rootless)"
 
 Brings up an engine without root, for the user who calls it, and prints the variables by which programs find it.
 Where packages, ids or devices are missing it needs root for these (sudo), or says what root is to run.
+In a container without privileges it is for its root as well (docs/rootless.md).
 
   --check     change nothing; exit 0 when everything is there, 1 when not, and say what is missing
   --for USER  as root: install what is missing and give USER ids; start nothing
@@ -46,7 +53,7 @@ rootless_look() { # user: sets WANTED (packages), LACKS_IDS, CLOSED (devices) an
     ((${#MISSING[@]} == 0)) ||
         WANTED=(podman buildah "$RUNTIME" uidmap passt nftables catatonit docker-cli mmdebstrap debian-archive-keyring)
     python3 -c 'import ensurepip, venv' 2>/dev/null || { MISSING+=("python3's venv") && WANTED+=(python3-venv); }
-    if (($(ids_of /etc/subuid "$1") < IDS || $(ids_of /etc/subgid "$1") < IDS)); then
+    if [[ $1 != root ]] && (($(ids_of /etc/subuid "$1") < IDS || $(ids_of /etc/subgid "$1") < IDS)); then
         LACKS_IDS=yes MISSING+=("$IDS ids of $1 in /etc/subuid and /etc/subgid")
     fi
     for device in "${DEVICES[@]}"; do
@@ -91,6 +98,7 @@ runtime_folder() {
 rootless_settings() { # prints them as lines of a shell
     local file=$XDG_RUNTIME_DIR/podman/stackwright.conf
     printf 'export XDG_RUNTIME_DIR=%q\nexport DOCKER_HOST=%q\n' "$XDG_RUNTIME_DIR" "$ROOTLESS_SOCKET"
+    ! confined || { confined_settings; return; }
     [[ $RUNTIME == runc ]] || return 0
     printf '[engine]\nruntime = "runc"\n' >"$file"
     printf 'export CONTAINERS_CONF_OVERRIDE=%q PODMAN_IGNORE_CGROUPSV1_WARNING=1\n' "$file"
@@ -128,7 +136,8 @@ rootless() { # options
         *) rootless_usage >&2 && exit 2 ;;
     esac
     id -u -- "$user" >/dev/null 2>&1 || die "there is no user '$user'" "as root: useradd --create-home NAME"
-    [[ $user != root ]] || die "an engine without root is an ordinary user's" "run it as that user, or with --for USER"
+    [[ $user != root ]] || confined ||
+        die "an engine without root is an ordinary user's" "run it as that user, or with --for USER"
     rootless_look "$user"
     if ((${#MISSING[@]})); then
         printf 'engine: missing: %s\n' "${MISSING[@]}" >&2
@@ -141,6 +150,7 @@ rootless() { # options
         note "ready for $user, who runs: eval \"\$(scripts/engine.sh --rootless)\""
         exit 0
     fi
+    ! confined || confined_can_build
     runtime_folder
     mkdir -p "$XDG_RUNTIME_DIR/podman"
     ROOTLESS_SOCKET=unix://$XDG_RUNTIME_DIR/podman/podman.sock
@@ -150,6 +160,6 @@ rootless() { # options
         [[ -z $check ]] || { note "missing: an engine that answers at $ROOTLESS_SOCKET" && exit 1; }
         rootless_start
     fi
-    note "ready: Podman $SERVER, rootless"
+    if confined; then confined_ready; else note "ready: Podman $SERVER, rootless"; fi
     printf '%s\n' "$variables"
 }

@@ -20,6 +20,7 @@ from stackwright.core.errors import StackwrightError
 from stackwright.core.model.target import CUDA, PLATFORMS, Platform
 from stackwright.engines import apptainer, emulation, gpu, rootless
 from stackwright.engines import docker as engine
+from stackwright.engines.buildah import confined
 from stackwright.engines.docker import Docker
 from stackwright.host.runner import Runner
 from stackwright.host.shipped import ROOT
@@ -110,6 +111,9 @@ def _builder(patient: Patient) -> tuple[State, str, str]:
 
 def _rootless(patient: Patient) -> tuple[State, str, str]:
     """Of this host: an engine of another one is what it is there."""
+    place = confined.look(patient.runner, patient.environ)
+    if place is not None:
+        return _confined(patient, place)
     host = rootless.look(patient.environ)
     answers = patient.docker is not None
     used = _way(patient.docker) if patient.docker is not None and patient.docker.rootless else None
@@ -123,6 +127,22 @@ def _rootless(patient: Patient) -> tuple[State, str, str]:
             todo += [lack.todo for lack in lacks] or ([] if answers else [rootless.START])
             state = State.WARNING if todo else state
     return state, "; ".join(seen), "; ".join(dict.fromkeys(todo))
+
+
+def _confined(patient: Patient, place: confined.Place) -> tuple[State, str, str]:
+    """The user of a container needs ids as on a host; its root takes all. Docker's engine, where one answers,
+    is that of another place."""
+    lacks = confined.lacking(place)
+    if not place.root:
+        of_user = rootless.lacking(rootless.look(patient.environ), rootless.Way.BUILDAH)
+        lacks = (*(lack for lack in of_user if lack.stops), *lacks)
+    who = f"{'root' if place.root else 'a user'} of a container without privileges"
+    builds = "builds nothing" if any(lack.stops for lack in lacks) else "builds by chroot"
+    seen = "; ".join((f"{who}, who {builds}", *(lack.what for lack in lacks)))
+    if patient.docker is not None and not patient.docker.builder:
+        return State.OK, seen, ""
+    todo = [lack.todo for lack in lacks] or ([] if patient.docker else [rootless.START])
+    return State.WARNING if todo else State.OK, seen, "; ".join(dict.fromkeys(todo))
 
 
 def _way(docker: Docker) -> rootless.Way:

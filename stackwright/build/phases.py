@@ -29,6 +29,7 @@ from stackwright.engines import docker as engine
 from stackwright.engines import emulation, stage_cache
 from stackwright.engines.bases.table import ENSURE
 from stackwright.engines.bases.tools import BaseTools
+from stackwright.engines.buildah.confined import require_start
 from stackwright.engines.buildkit import builders
 from stackwright.engines.buildkit.progress import short
 from stackwright.engines.docker import Mount
@@ -187,6 +188,7 @@ def _moment(at: datetime) -> str:
 
 
 def _probe_docker(job: Job, current: Record) -> Record:
+    require_start(job.docker, job.reference)
     image = engine.inspect(job.docker, job.reference)
     access = _gpu(job)
     gpu = access if isinstance(access, GpuAccess) else None

@@ -12,7 +12,7 @@ import small_project
 from nightly_on_rows import project, work
 from upstream_server import UpstreamServer
 
-from stackwright.build import doctor
+from stackwright.build import doctor, phases
 from stackwright.build.sif import convert
 from stackwright.core.model.night import State
 from stackwright.engines import apptainer
@@ -32,7 +32,8 @@ def _without_root(docker: Docker) -> None:
 
 
 @pytest.fixture
-def root(tmp_path: Path, docker: Docker, tiny: str) -> Iterator[Path]:
+def root(tmp_path: Path, docker: Docker, tiny: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(phases, "BUILD_NEEDS", 10**9)  # small rows
     engine.tag(docker, tiny, small_project.BASE)
     yield small_project.make(tmp_path / "project", uuid4().hex)
     with engine.connected(docker) as client:

@@ -16,6 +16,7 @@ import yaml
 from command import call
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
+from kubernetes_schema import PUBLISHED, strict
 from launch_targets import ROW, TARGETS, batch
 from rows import stack
 
@@ -25,25 +26,8 @@ from stackwright.core.launch.recipe import Batch, Manifest
 
 HOSTILE = ("python", "my train.py", "$(touch x)", "`id`", "#", "'", "\n", "END_OF_PROGRAM")
 HERE = Path(__file__).parent
-PUBLISHED = json.loads((HERE / "mpijob.crd.json").read_text(encoding="utf-8"))
-"""Of the definition that the MPI Operator publishes; no Python package carries it."""
 SCHEMA = json.loads((HERE / "mpijob.schema.json").read_text(encoding="utf-8"))
 """Written by hand: what the operator's own validation and Kubernetes' names ask for besides."""
-
-
-def strict(schema: Any) -> Any:
-    """As the API server does with --validate=strict: no field that the definition does not know."""
-    if isinstance(schema, list):
-        return [strict(entry) for entry in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: strict(value) for key, value in schema.items()}
-    known = schema.get("properties")
-    if schema.get("type") == "object" and isinstance(known, dict) and set(known) != {"name"}:
-        made.setdefault("additionalProperties", schema.get("x-kubernetes-preserve-unknown-fields", False))
-    if "metadata" in made.get("properties", {}) and not schema["properties"]["metadata"].get("properties"):
-        made["properties"]["metadata"] = {"type": "object"}
-    return made
 
 
 def validator(schema: Any) -> Validator:

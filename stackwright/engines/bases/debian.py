@@ -68,7 +68,10 @@ def _make(
     """The same image on every machine, to its id: `docker import` would note the time of the import in it."""
     with tempfile.TemporaryDirectory(prefix="stackwright-base-") as folder:
         tar = Path(folder) / "base.tar"
-        bootstrap(suite, tar, runner=means.runner, mirror=mirror, date=date, target=target)
+        bootstrap(
+            suite, tar, runner=means.runner, mirror=mirror, date=date, target=target,
+            devices=not means.docker.builder,
+        )  # fmt: skip
         (Path(folder) / "Dockerfile").write_text(DOCKERFILE)
         argument = f"SOURCE_DATE_EPOCH={epoch(date)}"
         words = ("--provenance=false", "--no-cache", "--build-arg", argument, *emulation.words(target))
@@ -84,16 +87,19 @@ def epoch(date: str) -> int:
 
 
 def bootstrap(
-    suite: str, tar: Path, *, runner: Runner, mirror: str, date: str = "", target: Platform = AMD64
-) -> Path:
+    suite: str, tar: Path, *, runner: Runner, mirror: str, date: str = "", target: Platform = AMD64,
+    devices: bool = True,
+) -> Path:  # fmt: skip
     """Return the root file system of a suite as a tar, by an ordinary user too. SiteError when it fails.
 
     With the ``date`` of the suite, no file is younger: the same packages make the same bytes. The packages'
-    own scripts run as programs of ``target``.
+    own scripts run as programs of ``target``. ``devices``: with the nodes in /dev, which Podman's builder
+    leaves out where it sees that it cannot make them, and else fails at.
     """
     emulation.how(target)
     hooks = [f"--customize-hook={hook}" for hook in KEEP_NOTHING_OF_THE_SITE]
     options = ("--quiet", "--variant=minbase", "--include=ca-certificates", *_architecture(target), *hooks)
+    options += () if devices else ("--skip=output/mknod",)
     env = {"SOURCE_DATE_EPOCH": str(epoch(date))} if date else None
     done = runner(["mmdebstrap", *options, suite, tar, mirror], env=env, timeout=900)
     if not done.ok:

@@ -20,6 +20,7 @@ from typing import Any
 
 import click
 import jsonschema
+import kubernetes_schema
 import yaml
 from rows import ROOT
 
@@ -244,6 +245,8 @@ def _yaml(text: str) -> Iterator[str]:
             "on" if key is True else key: value for key, value in document.items()
         }  # YAML's own truth
         jsonschema.validate(workflow, _of("check_jsonschema", "builtin_schemas/vendor/github-workflows.json"))
+    elif document.get("kind") == "Job" if isinstance(document, dict) else False:
+        jsonschema.validate(document["spec"]["template"], kubernetes_schema.pod())
     elif keys == {"repos"}:
         yield from (f"pre-commit needs {HOOK_KEYS}" for repo in document["repos"] if set(repo) != HOOK_KEYS)
     elif keys <= set(json.loads((ROOT / "docs" / "site.schema.json").read_text())["properties"]):
