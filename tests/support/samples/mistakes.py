@@ -158,6 +158,11 @@ FILES = (
     Mistake(
         what="STACKWRIGHT_MATRIX names no file", environ={"STACKWRIGHT_MATRIX": "none.yaml"}, code=3,
     ),
+    Mistake(
+        what="STACKWRIGHT_SOURCES names no folder", environ={"STACKWRIGHT_SOURCES": "none"},
+        words=("facts", "fabrics", "--check"),
+        code=11,
+    ),
     Mistake(what="--site names no file", words=("--site", "none.yaml", "plan"), code=11),
     Mistake(
         what="a key of site.yaml is misspelt", words=("plan", "--site", "site.yaml"),
@@ -217,6 +222,7 @@ WORDS = (
     typed("two launchers at once", "launch cuda12-torch --slurm --mpirun"),
     typed("--nodes of a launcher that reads --hosts", "launch cuda12-torch --mpirun --nodes 2"),
     typed("hosts whose ranks are no number", "launch cuda12-torch --mpirun --hosts a:x,b:4"),
+    typed("--fabric ofi of a row without libfabric", "launch cuda12-torch --mpirun --hosts a,b --fabric ofi"),
     typed("launch of several rows", "launch cuda12* --docker"),
     typed("verify without a key", "verify FOLDER"),
     typed("verify with a key that is not there", "verify FOLDER --key none.crt", 11),
