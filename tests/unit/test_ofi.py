@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import report_samples
 from image_facts import ROW, docker_facts, failed
 from rows import CELL, LOCK, ROOT, SERIES, SOURCES, cell, lock_with, stack
 
 from stackwright.audit.facts import plugin as reader
+from stackwright.core.checks.observed import found
 from stackwright.core.checks.probes import words
 from stackwright.core.config.load import interpret
 from stackwright.core.errors import MatrixError, SiteError
+from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Lock, Mpi, Package, Rejection, Stack
 from stackwright.core.ofi.plugin import BY_VERSION, NEWEST, Source, asked, source
 from stackwright.core.render import definition, dockerfile, layers
@@ -27,6 +30,7 @@ from stackwright.core.resolve.resolve import check, resolve
 from stackwright.core.rules.rule import Ruling, weigh
 from stackwright.core.rules.table import CELL_RULES
 from stackwright.host.site import archives
+from stackwright.publish.attest.statements import provenance, sbom
 
 OFI = ("verbs", "ofi")
 MATRIX = """
@@ -113,9 +117,9 @@ def locked(lock: Lock, fabric: tuple[str, ...], libfabric: str = "2.1.0-1.1") ->
 
 
 def test_the_lock_decides_on_nccl_and_on_libfabric() -> None:
-    found = locked(LOCK, OFI)
-    assert isinstance(found, Stack)
-    assert (found.fabric, found.plugin) == (OFI, NEWEST.version)
+    good = locked(LOCK, OFI)
+    assert isinstance(good, Stack)
+    assert (good.fabric, good.plugin) == (OFI, NEWEST.version)
     slow = lock_with(nvidia_nccl_cu12="2.28.9")
     hangs, old = locked(slow, ("verbs", "ofi=1.17.3")), locked(LOCK, OFI, "1.6.2-3")
     assert isinstance(hangs, Rejection) and hangs.rule == "ofi-nccl-locked"
@@ -240,6 +244,25 @@ def test_the_plugin_is_a_stage_a_layer_and_a_line_of_the_row() -> None:
     assert "ofi" in words(WITH_OFI, 0, {})
     made = definition.render_definition(WITH_OFI, SOURCES).text("cuda12-torch.def")
     assert "Stage: aws-ofi-nccl-plugin" in made and "    /plugins\n" in made and "rm -r /plugins" in made
+
+
+def test_the_sbom_has_the_plugin_and_the_provenance_its_commit() -> None:
+    of_row = replace(WITH_OFI, patches=("cxx17.patch",))
+    recipe = dockerfile.render(of_row, SOURCES)
+    facts = docker_facts(of_row)
+    row = replace(
+        report_samples.built(row=of_row.id), key=recipe.key, found=found(of_row, facts),
+        declared=flatten(dockerfile.declared(of_row)),
+    )  # fmt: skip
+    files = dict(recipe.files)
+    document = sbom.bom(row, facts, image=f"sha256:{'1' * 64}", patches=sbom.patches_of(files))
+    (listed,) = [part for part in document["components"] if part["name"] == "aws-ofi-nccl"]
+    assert listed["purl"] == f"pkg:github/aws/aws-ofi-nccl@v{NEWEST.version}"
+    assert sbom.disagreement(document, row) == ""
+    other = replace(row, found=tuple({**dict(row.found), "aws-ofi-nccl": "1.17.3"}.items()))
+    assert "aws-ofi-nccl is 1.17.3 in the record" in sbom.disagreement(document, other)
+    made = provenance.provenance(row, of_row, files)["buildDefinition"]["resolvedDependencies"]
+    assert {"gitCommit": NEWEST.commit} in [part.get("digest") for part in made]
 
 
 # -- checks ----------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from stackwright.core.components.table import COMPONENTS, PATCHED
 from stackwright.core.errors import AttestError
 from stackwright.core.model.record import Record
 from stackwright.core.model.target import APT, CUDA
+from stackwright.core.ofi import plugin
 
 NVIDIA_LIBRARIES = {
     "cuda_runtime": ("cudart", "cuda-runtime"),
@@ -88,6 +89,10 @@ def _components(record: Record, facts: Facts, patches: Mapping[str, bytes]) -> I
         for version in str(versions).split(" and "):  # as probes/system.py joins them
             yield _python(record, name, version, patches)
     yield from _nvidia(record, facts)
+    if version := dict(record.found).get(plugin.NAME):
+        purl = PackageURL("github", "aws", plugin.NAME, f"v{version}")
+        where = [Property(name="org.stackwright.file", value=plugin.LIBRARY)]
+        yield _package(plugin.NAME, version, purl, properties=where)
 
 
 def _package(name: str, version: str, purl: PackageURL, **more: Any) -> Component:
@@ -150,6 +155,7 @@ def disagreement(document: Mapping[str, Any], record: Record) -> str:
     versions = {field: _versions(document, f"nvidia/{name}") for field, (_, name) in NVIDIA_LIBRARIES.items()}
     for component in COMPONENTS:
         versions[component.name] = _versions(document, f"pkg:pypi/{component.package}@")
+    versions[plugin.NAME] = _versions(document, f"pkg:github/aws/{plugin.NAME}@")
     for field, seen in versions.items():
         if field in found and found[field] not in seen:
             return f"{field} is {found[field]} in the record, and {', '.join(sorted(seen)) or 'absent'} in it"
