@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +58,11 @@ def own_engine(
     programs: Path | None = None,
     network: Sequence[str | Path] = ("unshare", "--net"),
 ) -> Iterator[OwnEngine]:
-    """A dockerd with all that it has in ``folder``; ``network`` is the command that gives it its network."""
+    """A dockerd with all that it has in ``folder``, and its network by the command ``network``.
+
+    Its sockets are in a folder apart: the kernel takes a path of 107 bytes, and that of a test is long.
+    """
+    short = Path(tempfile.mkdtemp(prefix="engine-"))
     (folder / "cdi").mkdir(exist_ok=True)
     features = {"features": {"cdi": True, "containerd-snapshotter": False}, "storage-driver": "overlay2"}
     (folder / "daemon.json").write_text(json.dumps({**features, **config}))
@@ -70,7 +76,7 @@ def own_engine(
         "--data-root",
         folder / "data",
     ]
-    argv += ["--exec-root", folder / "x", "--pidfile", folder / "pid", "--host", socket]
+    argv += ["--exec-root", short, "--pidfile", folder / "pid", "--host", socket]
     argv += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--cdi-spec-dir", folder / "cdi"]
     path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
     with (folder / "log").open("w") as log:
@@ -84,7 +90,9 @@ def own_engine(
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
-        _unmount_below(folder, runner)
+        for used in (folder, short):
+            _unmount_below(used, runner)
+        shutil.rmtree(short)
 
 
 def _wait(process: subprocess.Popen[bytes], folder: Path, socket: str, runner: Runner) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from stackwright.core.components.table import FILES
+
 ROOT = Path(__file__).parents[3]
 BASE = "stackwright/base:debian-13-20260101T000000Z"
 """What the base of UpstreamServer's suite is called."""
@@ -48,7 +50,7 @@ def make(folder: Path, salt: str, *, nap: str = "true") -> Path:
     """A project's root. ``salt`` keeps its steps from being those of another test."""
     for name in ("patches/horovod", "image", "probes"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("scripts/build-horovod.sh", "scripts/build-distribution.sh", "singularity/judge.py"):
+    for name in (*FILES, "singularity/judge.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     (folder / "dockerfiles").mkdir()
