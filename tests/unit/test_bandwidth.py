@@ -29,7 +29,7 @@ LAST = "benchmark: 95.93 GB/s on the bus with 1073741824 bytes over 4 ranks"
         (HEAD + ROWS, 4, 0, "did not end", False),
         (HEAD + FOOT, 4, 0, "did not end", False),
         (TABLE.replace("values : 0 OK", "values : 7 FAILED"), 4, 0, "7 values are wrong", False),
-        ("", 4, 0, "wrong world", False),
+        ("", 4, 0, "did not end", False),
         (TABLE.replace("       0 ", "     N/A "), 4, 0, LAST, True),
     ],
 )

@@ -38,10 +38,10 @@ def fault(lines: list[str], ranks: int, last: tuple[int, float] | None) -> str:
     """What makes the numbers worth nothing."""
     seen = {found[1] for line in lines if (found := RANK.match(line))}
     wrong = [int(found[1]) for line in lines if (found := WRONG.match(line))]
-    if len(seen) != ranks:
-        return f"wrong world: {ranks} ranks were started, and {len(seen)} measure together"
     if last is None or not wrong:
         return "all_reduce_perf did not end: the lines above say why"
+    if len(seen) != ranks:
+        return f"wrong world: {ranks} ranks were started, and {len(seen)} measure together"
     if any(wrong):
         return f"{wrong[0]} values are wrong: what came through is not what was sent"
     return ""
