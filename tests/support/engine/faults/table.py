@@ -378,7 +378,8 @@ WITHOUT_A_FAULT = {
         (rule.id for rule in ofi.RULES), "the image has no plugin: tests/engine/test_ofi_faults.py"
     ),
     **dict.fromkeys(
-        (rule.id for rule in benchmarks.RULES), "the image has no program: tests/unit/test_benchmarks.py"
+        (rule.id for rule in benchmarks.RULES),
+        "the image has no program: tests/engine/test_benchmark_faults.py",
     ),
 }
 NAMES = frozenset(rule.id for rule in RULES if str(rule.tier) in COVERED and "docker" in rule.worlds)
