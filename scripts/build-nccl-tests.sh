@@ -76,7 +76,8 @@ make --jobs="$(nproc)" --directory=src BUILDDIR="$WORK/made" CUDA_HOME="$CUDA_HO
     NVCC_GENCODE="$gencode" CUDARTLIB=cudart_static NCCL_HOME="$WORK/nccl" MPI=1 MPI_HOME="$WORK/mpi" \
     "${programs[@]/#/$WORK/made/}"
 for program in "${programs[@]}"; do
-    strip --strip-all "$WORK/made/$program"
+    # The id of a build follows from the names of nvcc's temporary files, which are others each time.
+    strip --strip-all --remove-section=.note.gnu.build-id "$WORK/made/$program"
     install --mode=755 "$WORK/made/$program" "$OUT/"
 done
 ls -l "$OUT"
