@@ -4,6 +4,7 @@ Runs inside the image with the image's own Python and imports nothing of Stackwr
 crashes, hangs or writes nothing leaves {"error": …} with the end of its output.
 Usage: run.py FOLDER PROBE…, where PROBE is one of
   files, system, stranger, tool=NAME, link=MODULE,…, compile (=own-caches), fabric, ofi,
+  benchmarks=PROGRAM,…,
   additions=NAME,…, compiled=NAME,…, built=EXTENSION, attack, together=MODULE,…,
   collective=EXTENSION/LAUNCHER (mpi, gloo, torchrun or srun),
   gpu=EXTENSION/N
@@ -34,6 +35,7 @@ LIMIT = {
     "compiled": 900,
     "fabric": 120,
     "ofi": 300,
+    "benchmarks": 600,
     "built": 300,
     "attack": 120,
     "collective": 300,
@@ -41,7 +43,7 @@ LIMIT = {
     "together": 900,
 }
 """Seconds; of a probe that is not here, 300."""
-LISTS = ("link", "additions", "compiled", "together")
+LISTS = ("link", "additions", "benchmarks", "compiled", "together")
 """Probes that have a list after the "=": their files are named without it."""
 TAIL = 2000
 """Characters of output that are kept of a probe that failed."""

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackwright.cli.program import named
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.facts.provenance import How, Provenance
 from stackwright.core.model.labels import contents_text
 from stackwright.core.model.row import Notice, Refused, Rejection, Stack
@@ -105,6 +106,7 @@ def _own(stack: Stack) -> tuple[tuple[str, list[str]], ...]:
     """Return what the row adds, each with its words for a person."""
     return (
         ("fabric", [f"{' '.join(stack.fabric)} ({NAME} {stack.plugin})"] if stack.plugin else []),
+        ("benchmarks", [f"{nccl_tests.NAME} {stack.nccl_tests}"] if stack.nccl_tests else []),
         ("pip", [f"{package.name} {package.version}" for package in stack.pip]),
         ("compiled", [f"{package.name} {package.version}" for package in stack.compiled]),
         ("compiled with", [str(variable) for variable in stack.build_env]),

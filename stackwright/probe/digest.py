@@ -9,6 +9,7 @@ from pathlib import Path
 JUDGES = (
     "probes/*.py", "stackwright/core/checks/**/*.py", "stackwright/core/components/**/*.py",
     "stackwright/core/compiled/checks.py", "stackwright/core/ledger/*.py", "stackwright/core/ofi/*.py",
+    "stackwright/core/benchmarks/*.py",
     "stackwright/probe/outside/*.py", "stackwright/probe/agreement.py",
     "stackwright/core/render/configuration.py", "stackwright/core/credentials.py",
     "stackwright/core/shapes.py", "tests/images/*.py",

@@ -6,7 +6,6 @@ plugin is proven in the row of matrix.fabrics.yaml.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small_debian
 from image_facts import ROW, docker_facts, failed
 
 from stackwright.core.ofi.checks import RULES
 from stackwright.engines import docker as engine
-from stackwright.engines.docker import Docker, Mount
-from stackwright.host.runner import Completed, Runner
-from stackwright.host.site.settings import apt_mirror
+from stackwright.engines.docker import Mount
+from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 
@@ -71,22 +70,6 @@ FAULTS = (
 """In this order: the last ones take away what the others need."""
 
 
-def _base(docker: Docker, runner: Runner, folder: Path) -> str:
-    """Debian with libfabric and a compiler, kept in the engine by what is in it."""
-    name = f"stackwright/ofi-base:{hashlib.sha256(json.dumps(PACKAGES).encode()).hexdigest()[:12]}"
-    if not engine.image_exists(docker, name):
-        mirror = apt_mirror(runner)
-        assert mirror, "the host's apt sources name no mirror"
-        options = ("--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}")
-        _must(runner(["mmdebstrap", *options, "trixie", folder / "base.tar", mirror], timeout=600))
-        _must(runner(docker.command("image", "import", folder / "base.tar", name)))
-    return name
-
-
-def _must(done: Completed) -> None:
-    assert done.ok, done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
     """What the probe finds of each stand-in, by the fault's name; of the good one under "good"."""
@@ -97,14 +80,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any
         words = " ".join(f"'{word}'" for word in fault.words)
         lines += [fault.before, f"bash /stand-ins/probe.sh {fault.name} {words}"]
     job = engine.Job(
-        image=_base(docker, runner, tmp_path_factory.mktemp("base")), network=False,
+        image=small_debian.image(docker, runner, tmp_path_factory.mktemp("base"), PACKAGES), network=False,
         entrypoint=("bash", "-c"), argv=("\n".join(lines),),
         mounts=(
             Mount(source=ROOT / "probes", target="/probes"), Mount(source=STAND_INS, target="/stand-ins"),
             Mount(source=facts, target="/facts", read_only=False),
         ),
     )  # fmt: skip
-    _must(engine.run(docker, job, timeout=300))
+    small_debian.must(engine.run(docker, job, timeout=300))
     yield {path.stem: json.loads(path.read_text()) for path in facts.iterdir()}
 
 

@@ -284,6 +284,11 @@ def test_without_a_command_it_is_train_py(capsys: pytest.CaptureFixture[str]) ->
         ((ROW, "--mpirun", "--hosts", "a", "--fabric", "ofi"), "needs NCCL's plugin for libfabric"),
         ((ROW, "--mpirun", "--hosts", "a", "--provider", "efa"), "--provider is about libfabric"),
         ((ROW, "--mpirun", "--hosts", "a", "--fabric", "ofi", "--provider", "e;f"), "e;f"),
+        ((ROW, "--mpirun", "--hosts", "a", "--benchmark"), "--benchmark needs nccl-tests, which"),
+        ((ROW, "--mpirun", "--hosts", "a", "--link-speed", "400"), "--link-speed is about what is measured"),
+        ((ROW, "--mpirun", "--hosts", "a", "--benchmark", "--", "true"), "runs all_reduce_perf, and no true"),
+        ((ROW, "--docker", "--benchmark"), "--benchmark means nothing to --docker"),
+        ((ROW, "--slurm", "--benchmark", "--link-speed", "0"), "link-speed"),
     ],
 )
 def test_a_wrong_command_line_is_one_message(

@@ -231,6 +231,7 @@ def places(value: Any) -> dict[str, Any]:
         "mpi.version": {"include": [{**row, "mpi": {"flavour": "openmpi", "version": value}}]},
         "gpu_arch.0": {"include": [{**row, "gpu_arch": [value]}]},
         "fabric.0": {"include": [{**row, "fabric": [value]}]},
+        "benchmarks.0": {"include": [{**row, "benchmarks": [value]}]},
         "exclude.torch": {"defaults": BASE, "axes": axes, "exclude": [{"torch": value}]},
         "select.0": {"include": [row], "select": [value]},
         **{
@@ -278,6 +279,7 @@ def test_the_places_are_right_but_for_the_value() -> None:
         "keras": "3.0", "tensorflow": "2.20.0", "platform": "linux/arm64",
         "apt": ["git"], "env": {"A": "b"}, "files": [], "build-env": {"A": "b"}, "ports": ["8888"],
         "entrypoint": ["/opt/ours/start"], "fabric.0": "verbs", "fabric": ["verbs"],
+        "benchmarks.0": "nccl-tests", "benchmarks": [],
         "flavour": "devel", "test_on_gpu": True, "torch_distributed": True, "mpi4py": "4.1.2",
         "deepspeed": "0.19.8", "user": "20001", "jax": "0.12.0.1",
         "tensorboard": "2.21.0", "jupyterlab": "4.6.6",

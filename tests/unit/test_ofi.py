@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
-import sys
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import report_samples
+import source_archives
 from image_facts import ROW, docker_facts, failed
-from rows import CELL, LOCK, ROOT, SERIES, SOURCES, cell, lock_with, stack
+from rows import CELL, LOCK, SERIES, SOURCES, cell, lock_with, stack
 
 from stackwright.audit.facts import plugin as reader
+from stackwright.core.archive import Source, source
 from stackwright.core.checks.observed import found
 from stackwright.core.checks.probes import words
 from stackwright.core.config.load import interpret
 from stackwright.core.errors import MatrixError, SiteError
 from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Lock, Mpi, Package, Rejection, Stack
-from stackwright.core.ofi.plugin import BY_VERSION, NEWEST, Source, asked, source
+from stackwright.core.ofi.plugin import BY_VERSION, NAME, NEWEST, SCRIPT, asked
 from stackwright.core.render import definition, dockerfile, layers
 from stackwright.core.resolve.requirements import request
 from stackwright.core.resolve.resolve import check, resolve
@@ -138,37 +135,14 @@ TREE = {
 
 
 def archive(changes: dict[str, bytes] | None = None, commit: str = "c0" * 20) -> bytes:
-    """As git makes one of a tag: the commit in its head, one folder, a link."""
-    written = io.BytesIO()
-    with tarfile.open(
-        fileobj=written, mode="w:gz", format=tarfile.PAX_FORMAT, pax_headers={"comment": commit}
-    ) as tar:
-        for name, content in {**TREE, **(changes or {})}.items():
-            member = tarfile.TarInfo(f"aws-ofi-nccl-1/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-        link = tarfile.TarInfo("aws-ofi-nccl-1/src/err.h")
-        link.type, link.linkname = tarfile.SYMTYPE, "error.h"
-        tar.addfile(link)
-    return written.getvalue()
+    return source_archives.archive({**TREE, **(changes or {})}, NAME, commit)
 
 
 def built(folder: Path, content: bytes | None, sha256: str) -> str:
-    """Return what the script says that runs in the image; without a compiler it ends behind the hash."""
-    folder.mkdir()
-    (folder / "archive.txt").write_text(f"aws-ofi-nccl-1.tar.gz http://127.0.0.1:1/none.tar.gz {sha256}\n")
-    if content is not None:
-        (folder / "aws-ofi-nccl-1.tar.gz").write_bytes(content)
-    settings = {
-        "SOURCE": folder, "OUT": folder / "out", "CUDA_HOME": "/usr", "HOST_CC": "none", "HOST_CXX": "none",
-        "ARCH_FLAGS": "-mavx2", "PYTHON": sys.executable, "WORK": folder / "work",
-    }  # fmt: skip
-    done = subprocess.run(
-        ["bash", ROOT / "scripts" / "build-ofi-plugin.sh"], capture_output=True, text=True, check=False,
-        env={"PATH": os.environ["PATH"], **{name: str(value) for name, value in settings.items()}},
+    return source_archives.built(
+        SCRIPT, NAME, folder, content, sha256, CUDA_HOME="/usr", HOST_CC="none", HOST_CXX="none",
+        ARCH_FLAGS="-mavx2",
     )  # fmt: skip
-    assert done.returncode != 0 and not (folder / "work").exists()
-    return done.stdout + done.stderr
 
 
 def test_the_script_and_the_table_compute_the_same_hash(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ ROW = stack()
 NO_GPU = {Tier.GPU: "no device"}
 LEAVES = {
     "files": "files.json", "system": "system.json", "link": "link.json", "fabric": "fabric.json",
-    "ofi": "ofi.json",
+    "ofi": "ofi.json", "benchmarks": "benchmarks.json",
     "built": "built-torch.json", "compile": "compile.json", "attack": "attack.json",
     "additions": "additions.json", "compiled": "compiled.json",
 }  # fmt: skip
@@ -62,6 +62,7 @@ class Container:
                 "compile",
                 "fabric",
                 "ofi",
+                "benchmarks",
                 "additions",
                 "attack",
                 "together",
@@ -195,9 +196,12 @@ def test_an_interrupted_probe_leaves_the_old_facts(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["docker"]
 
 
+MEASURES = "benchmarks=all_reduce_perf,all_gather_perf,reduce_scatter_perf,sendrecv_perf,alltoall_perf"
+
+
 def test_words_of_each_tier() -> None:
     assert words(ROW, 2, {}) == (
-        "system", "link=torch,horovod.torch,mpi4py.MPI,deepspeed,jax", "fabric", "ofi", "compile",
+        "system", "link=torch,horovod.torch,mpi4py.MPI,deepspeed,jax", "fabric", "ofi", MEASURES, "compile",
         "additions=einops,native", "compiled=native",
         "built=torch", "attack", "built=torch_distributed", "built=mpi4py", "built=deepspeed",
         "built=jax",

@@ -50,6 +50,17 @@ def test_data_went_through_the_plugin(path: Path) -> None:
         assert told["link.ofi-data"].startswith("1048576 of 1048576 bytes")
 
 
+def test_the_programs_that_measure_are_those_of_the_row() -> None:
+    found = record.load(next(path for path in OF_FABRICS if path.stem == "cuda12-bench"))
+    assert dict(found.declared)["nccl-tests"] == dict(found.found)["nccl-tests"] == "2.19.6"
+    for world in ("docker", "sif"):
+        verdict = found.verdict(world)
+        told = {check.id: check.detail for check in verdict.checks} if verdict else {}
+        assert told["link.nccl-tests-gpu-arch"] == "7.0, 8.0, 9.0"
+        nccl, mpi = told["link.nccl-tests-libraries"].split(", ")
+        assert nccl.endswith("/site-packages/nvidia/nccl/lib/libnccl.so.2") and "/libmpi.so.40." in mpi
+
+
 @pytest.mark.parametrize("path", EMULATED, ids=lambda path: path.stem)
 def test_what_was_emulated_is_said(path: Path) -> None:
     found = record.load(path)

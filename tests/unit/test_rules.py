@@ -143,7 +143,7 @@ UNKNOWN_CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 """A value that no table knows, and what is said of it."""
 
-OF_LAYERS = ("communication", "deepspeed", "jax", "torch-distributed", "fabric-", "ofi-")  # own tests
+OF_LAYERS = ("communication", "deepspeed", "jax", "torch-distributed", "fabric-", "ofi-", "nccl-")
 RULES: tuple[Rule, ...] = (*CELL_RULES, *LOCK_RULES)
 
 

@@ -155,13 +155,14 @@ def fenced(kind: str) -> list[str]:
 
 
 def test_examples_of_the_documentation_are_right() -> None:
-    first, second, on_both, fabrics, third, compiling, fourth, tools, layers, alone = (
+    first, second, on_both, fabrics, measuring, third, compiling, fourth, tools, layers, alone = (
         expand(interpret(text, "docs/matrix.md", beside=BESIDE)) for text in fenced("yaml")
     )
     assert [(cell.id, cell.platform) for cell in on_both] == [
         ("torch2.15.0-amd64", "linux/amd64"), ("torch2.15.0-arm64", "linux/arm64"),
     ]  # fmt: skip
     assert [cell.fabric for cell in fabrics] == [("verbs", "ofi"), ("verbs", "ofi=1.19.2")]
+    assert [cell.benchmarks for cell in measuring] == [("nccl-tests",), ("nccl-tests=2.19.6",)]
     assert [len(cell.pip) for cell in third] == [2, 3, 0]
     assert [addition.requirement for addition in compiling[0].compile] == ["torch-scatter", "flash-attn"]
     assert [(cell.apt, cell.files[0].place) for cell in fourth] == [(("git", "libsndfile1"), "/opt/ours")]

@@ -217,7 +217,7 @@ def test_a_label_of_ubuntu_s_image_is_inherited() -> None:
 
 
 LEFT = (
-    "files", "system", "link", "fabric", "ofi",
+    "files", "system", "link", "fabric", "ofi", "benchmarks",
     "compile", "additions", "compiled", "attack", "together", "stranger",
 )  # fmt: skip
 """Facts that the probes leave, by their file's name."""

@@ -12,6 +12,7 @@ from image_facts import ROW, docker_facts, failed
 from report_samples import built
 from rows import LOCK, SERIES, SOURCES, cell
 
+from stackwright.core.benchmarks.nccl_tests import PROGRAMS
 from stackwright.core.checks.judge import verify
 from stackwright.core.checks.observed import found
 from stackwright.core.checks.probes import words
@@ -80,7 +81,8 @@ def test_what_was_found_is_of_the_layer_that_is_there() -> None:
 
 def test_no_probe_of_horovod_is_asked_for() -> None:
     assert words(ALONE, 1, {}) == (
-        "system", "link=torch", "fabric", "ofi", "compile", "additions=native,+einops", "compiled=native",
+        "system", "link=torch", "fabric", "ofi", f"benchmarks={','.join(PROGRAMS)}",
+        "compile", "additions=native,+einops", "compiled=native",
         "built=torch_distributed",
         "collective=torch_distributed/torchrun", "collective=torch_distributed/mpi",
         "collective=torch_distributed/srun", "gpu=torch_distributed/1",

@@ -23,6 +23,7 @@ READERS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "arm": (frameworks.on_arm, ("torch-arm64", "tensorflow-arm64", "jax-arm64")),
     "distributions": (mirror.read, ("distributions",)),
     "fabrics": (plugin.read, ("ofi-plugins",)),
+    "benchmarks": (plugin.tests, ("nccl-tests",)),
 }
 """By name, a reader and the tables that it reads."""
 

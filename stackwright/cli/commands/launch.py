@@ -56,6 +56,18 @@ def _refuse_without_libfabric(launcher: str, stack: Stack, site: launch.Site) ->
         raise UsageError(cause, hint="bind in the cluster's own MPI: --slurm --host-mpi FOLDER")
 
 
+def _command(stack: Stack, site: launch.Site, command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what each rank runs. UsageError where it is to measure, and cannot."""
+    if not site.benchmark:
+        return command or launch.TRAIN
+    if command:
+        raise UsageError(f"--benchmark runs {launch.BENCHMARK[0]}, and no {command[0]}", hint="leave one out")
+    if not stack.nccl_tests:
+        cause = f"--benchmark needs nccl-tests, which {stack.id} lacks"
+        raise UsageError(cause, hint="benchmarks: [nccl-tests] in the row; docs/matrix.md#benchmarks")
+    return launch.BENCHMARK
+
+
 def _chosen(names: Sequence[str], tool: str | None) -> str:
     """Return the launcher that was asked for: of training, or of a tool."""
     if tool is None and names == ["apptainer"]:
@@ -103,6 +115,11 @@ def _chosen(names: Sequence[str], tool: str | None) -> str:
     help="where sshd-as-user listens",
 )  # fmt: skip
 @click.option("--ssh-key", metavar="PATH", help="the private key, as the container sees it")
+@click.option("--benchmark", is_flag=True, help="mpirun, slurm: measure with nccl-tests, and train nothing")
+@click.option(
+    "--link-speed", type=click.IntRange(1, 1_000_000), metavar="GBIT",
+    help="with --benchmark: what the links of a node give together; fail below half of it",
+)  # fmt: skip
 @click.option("--into", type=PATH, help="write it into this folder, with the files that it needs next to it")
 @allow_option
 @json_option
@@ -138,7 +155,7 @@ def launch_command(
     else:
         _refuse_foreign(launcher, stack)
         _refuse_without_libfabric(launcher, stack, site)
-        made = launch.LAUNCHERS[launcher].make(target, site, command or launch.TRAIN)
+        made = launch.LAUNCHERS[launcher].make(target, site, _command(stack, site, command))
     if into is not None:
         _write(app, into, launch.files(stack.id, made))
     if form == "json":

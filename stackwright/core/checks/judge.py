@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from stackwright.core.benchmarks import checks as benchmarks
 from stackwright.core.checks import stranger
 from stackwright.core.checks.check import Finding, MissingFact, NotAsked, Rule
 from stackwright.core.checks.tables import (
@@ -40,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     *link.RULES,
     *fabric.RULES,
     *ofi.RULES,
+    *benchmarks.RULES,
     *additions.RULES,
     *compiled.RULES,
     *tools.RULES,

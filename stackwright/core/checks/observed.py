@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.checks.check import numbers
 from stackwright.core.checks.tables.declared import normal
 from stackwright.core.components.table import BY_NAME, built, of
@@ -43,6 +44,7 @@ def _all(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
         yield f"compile.{compiled.name}.version", text(versions.get(compiled.name))
         yield from _of_source(compiled, dig(facts, "compiled", compiled.name, "note"))
     yield from _fabric(stack, facts)
+    yield from _benchmarks(stack, facts)
     yield from _own(stack, facts)
     yield from _libraries(stack, facts)
     yield "cuda", _first(stack, facts, "compiled_by", "nvcc")
@@ -73,6 +75,13 @@ def _fabric(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
     loads = [name for name, said, error in asked if isinstance(said, Mapping) and said.get(error, "") is None]
     yield "fabric", " ".join(loads) or None
     yield NAME, text(dig(facts, "ofi", "plugin", "release"))
+
+
+def _benchmarks(stack: Stack, facts: Facts) -> Iterator[tuple[str, str | None]]:
+    """Of a row with nccl-tests: the release that each of its programs has."""
+    every = [dig(facts, "benchmarks", name, "releases") or () for name in nccl_tests.PROGRAMS]
+    if stack.nccl_tests:
+        yield nccl_tests.NAME, " ".join(sorted(set.intersection(*map(set, every)))) or None
 
 
 def _of_source(compiled: Compiled, note: Any) -> Iterator[tuple[str, str | None]]:

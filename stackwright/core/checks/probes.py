@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stackwright.core.benchmarks.nccl_tests import PROGRAMS
 from stackwright.core.checks import stranger
 from stackwright.core.components.table import imported, joined, of
 from stackwright.core.model.row import Stack, Tier
@@ -18,10 +19,11 @@ def words(stack: Stack, gpus: int, not_run: Mapping[Tier, str]) -> tuple[str, ..
     every = [component.words(stack, gpus) for component in of((*stack.frameworks, *stack.communication))]
     linked = f"link={','.join(imported(stack))}"
     ofi = ("ofi",) if stack.plugin else ()
+    measures = (f"benchmarks={','.join(PROGRAMS)}",) if stack.nccl_tests else ()
     compiled = (f"compiled={','.join(package.name for package in stack.compiled)}",) if stack.compiled else ()
     tiers: dict[Tier, tuple[str, ...]] = {
         Tier.STATIC: ("system",),
-        Tier.LINK: (linked, "fabric", *ofi, *compiling, *additions_words(stack)),
+        Tier.LINK: (linked, "fabric", *ofi, *measures, *compiling, *additions_words(stack)),
         Tier.BUILT: compiled,
         Tier.COLLECTIVE: (f"together={','.join(joined(stack))}",) if joined(stack) else (),
     }

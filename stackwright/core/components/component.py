@@ -187,7 +187,8 @@ class Component:
     ``imports`` are modules that a communication layer brings, ``words`` what probes/run.py is asked to do,
     by tier and for a number of GPUs, ``runs`` those of the collective probe, as in "torch/mpi". ``joins`` is
     the module by which a layer takes part in the probe of all layers in one process, ``examples`` what of
-    examples/ trains with it. ``trains``: its runs train a model as well.
+    examples/ trains with it. ``trains``: its runs train a model as well. ``measures`` is a line that
+    measures MPI by it.
     ``loads_cuda``: its probe ``built`` says which CUDA, cuDNN and NCCL it loads.
     ``compiled`` is what of a row with the component is compiled from source as its field ``compile`` is, and
     ``added`` what is resolved and installed as its field ``pip`` is. ``server``: it is one, for a browser.
@@ -225,6 +226,7 @@ class Component:
     runs: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     joins: Callable[[Stack], str] = lambda stack: ""
     trains: bool = True
+    measures: str = ""
     loads_cuda: bool = True
     examples: Callable[[Stack], tuple[str, ...]] = lambda stack: ()
     checks: tuple[Check, ...] = ()

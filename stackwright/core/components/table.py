@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from stackwright.core.benchmarks.nccl_tests import SCRIPT as BENCHMARK_SCRIPT
 from stackwright.core.compiled.build import SCRIPT
 from stackwright.core.components import jupyterlab, keras, mxnet, tensorboard, tensorflow, torch
 from stackwright.core.components.component import Component, Kind, Limit, Place, Placed
@@ -41,7 +42,7 @@ PATCHED = next(component for component in COMPONENTS if component.patched)
 KNOWN = tuple(known for component in COMPONENTS for known in component.vulnerabilities)
 """Published vulnerabilities."""
 FILES = (
-    SCRIPT, PLUGIN_SCRIPT,
+    SCRIPT, PLUGIN_SCRIPT, BENCHMARK_SCRIPT,
     *(path for component in COMPONENTS if component.build for path in component.build.files),
 )  # fmt: skip
 TEMPLATES = tuple(
@@ -183,8 +184,8 @@ def layers(cell: Cell, lock: Lock) -> tuple[tuple[str, str], ...]:
 FIELDS = (
     "provider", "os", "platform", "python", *(layer.name for layer in COMMUNICATION), "mpi",
     "cuda", "cudnn", "nccl", "gcc",
-    *(component.name for component in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "fabric", "test_on_gpu",
-    "pip",
+    *(component.name for component in (*MODULES, *TOOLS)), "gpu_arch", "flavour", "fabric", "benchmarks",
+    "test_on_gpu", "pip",
     "compile", "build-env", "apt", "env", "files", "ports", "entrypoint", "user", "wheels",
 )  # fmt: skip
 """Of a row, in the order of the notation."""

@@ -12,7 +12,7 @@ from stackwright.core.model.row import Cell, Mpi
 FIELDS = (
     "provider", "os", "platform", "python", "cuda", "cudnn", "nccl", "gcc", "mpi",
     *(component.name for component in (*COMMUNICATION, *MODULES, *TOOLS)), "gpu_arch", "flavour",
-    "fabric", "test_on_gpu", "pip", "compile", "build-env", "apt", "env", "files", "ports",
+    "fabric", "benchmarks", "test_on_gpu", "pip", "compile", "build-env", "apt", "env", "files", "ports",
     "entrypoint", "user", "wheels",
 )  # fmt: skip
 

@@ -129,8 +129,8 @@ OWN = ("pip", "compile", "build-env", "apt", "env", "files", "ports", "entrypoin
 """What a row adds of its own; each is a tuple."""
 
 UNSET: dict[str, Value] = {
-    "gpu_arch": (), "flavour": Flavour.RUNTIME, "fabric": VERBS, "test_on_gpu": False,
-    **dict.fromkeys(OWN, ()),
+    "gpu_arch": (), "flavour": Flavour.RUNTIME, "fabric": VERBS, "benchmarks": (),
+    "test_on_gpu": False, **dict.fromkeys(OWN, ()),
 }  # fmt: skip
 """What Cell has where a row and the defaults say nothing, other than None."""
 
@@ -183,6 +183,7 @@ ID_PART: dict[str, Callable[[Any], str]] = {
     "gpu_arch": lambda arches: "sm" + "_".join(arch.replace(".", "") for arch in arches),
     "flavour": _prefixed(""),
     "fabric": lambda fabrics: "-".join(fabrics).replace("=", ""),
+    "benchmarks": lambda benchmarks: "-".join(benchmarks).replace("=", "") or "nobenchmarks",
     "test_on_gpu": lambda asked: "gputest" if asked else "nogputest",
     **{tool.name: _prefixed(tool.field.prefix) for tool in TOOLS},
     **{name: _digest(name) for name in OWN},

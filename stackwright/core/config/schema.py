@@ -49,6 +49,7 @@ NOTATIONS = {
     "version": Notation(DOTTED, "5.0"),
     "gpu_arch": Notation(rf"{NUMBER}\.[0-9]", "8.0"),
     "fabric": Notation(rf"verbs|ofi(={DOTTED})?", "ofi"),
+    "benchmarks": Notation(rf"nccl-tests(={DOTTED})?", "nccl-tests"),
     "select": Notation(r"[a-z0-9*?\[\]!._-]{1,63}", "*cuda12*"),
 }
 """By the key that holds the string; ``version`` is that of ``mpi``."""
@@ -131,6 +132,12 @@ Fabric = Annotated[
     MaxLen(2),
     FailFast(),
     Field(description="verbs, and ofi or ofi=VERSION: libfabric with NCCL's plugin for it."),
+]
+Benchmarks = Annotated[
+    tuple[Annotated[str, NOTATIONS["benchmarks"]], ...],
+    MaxLen(1),
+    FailFast(),
+    Field(description="nccl-tests or nccl-tests=VERSION: NVIDIA's programs that measure NCCL."),
 ]
 
 
@@ -295,6 +302,7 @@ OF_ROW: dict[str, Any] = {
     "gpu_arch": GpuArch,
     "flavour": Flavour,
     "fabric": Fabric,
+    "benchmarks": Benchmarks,
     "test_on_gpu": TestOnGpu,
     "pip": Pip,
     "compile": Compile,

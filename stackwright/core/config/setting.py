@@ -83,8 +83,8 @@ def _value(name: str, text: str, os: str) -> Any:
     if name in READERS:
         return READERS[name](text)
     plain: Any = text or None
-    if name in ("gpu_arch", "fabric"):
-        plain = tuple(text.split(","))
+    if name in ("gpu_arch", "fabric", "benchmarks"):
+        plain = tuple(text.split(",")) if text else ()
     elif name == "mpi":
         flavour, version = _mpi(text)
         known = distributions.distribution(os)

@@ -99,6 +99,14 @@ ENTRIES = (
            "leave the field out"),
     _entry("fabric", r"(?i)efa|cxi|slingshot|omni-?path|opa|psm[23]?|opx|libfabric|tcp|aws-ofi-nccl",
            "it is a provider of libfabric, or its name", "write fabric: [verbs, ofi]"),
+    *(
+        _entry("benchmarks", r"(?i)(osu|omb)([-_]?micro[-_]?benchmarks)?(=.*)?",
+               "its source was reached nowhere with a hash to compare it with",
+               f"run: {layer.measures}, in a row with {layer.title}")
+        for layer in COMMUNICATION if layer.measures
+    ),
+    _entry("benchmarks", r"(?i)(all_?reduce|all_?gather|reduce_?scatter|sendrecv|alltoall)(_perf)?|nccl",
+           "it is a program of nccl-tests, or what that measures", "write benchmarks: [nccl-tests]"),
     _entry("provider", r"rocm|amd", AMD, "write provider: debian"),
     _entry("provider", r"ubuntu|ngc|conda", "it makes no base here", "write provider: debian or nvidia"),
     _entry("|".join(NAMES), r"nightly|dev|main|master", "a nightly build stays on "

@@ -53,7 +53,7 @@ CAUSES = (
         pattern=r"ERROR: \S+\.tar\.gz cannot be fetched",
         cause="the repository of a source was not reached",
         change="put the archive into the site's folder of sources: docs/site.md#sources",
-        source="scripts/build-ofi-plugin.sh",
+        source="scripts/build-ofi-plugin.sh, scripts/build-nccl-tests.sh",
         subject=r"ERROR: (?P<source>\S+\.tar\.gz) cannot be fetched",
     ),
     Cause(
@@ -61,7 +61,7 @@ CAUSES = (
         pattern=r"ERROR: \S+\.tar\.gz is not the source of release",
         cause="the archive of a source is not that of its release",
         change="take the one that the repository has for the tag; that of a release page has other files",
-        source="scripts/build-ofi-plugin.sh",
+        source="scripts/build-ofi-plugin.sh, scripts/build-nccl-tests.sh",
         subject=r"ERROR: (?P<source>\S+\.tar\.gz) is not the source",
     ),
     Cause(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from stackwright.core.launch.carried import nccl_route, world
+from stackwright.core.launch.carried import bandwidth, nccl_route, world
 from stackwright.core.launch.recipe import Fabric, Proof, Site, Target, Variable
 from stackwright.core.model.row import MpiFlavour
 
@@ -92,6 +92,12 @@ def proofs(site: Site, ranks: str) -> Iterator[Proof]:
     yield Proof(name="prove_world", program=_text(world.__file__), words=(ranks, way))
     if site.fabric in PROVEN and (len(site.hosts) or site.nodes) > 1:
         yield Proof(name="prove_nccl", program=_text(nccl_route.__file__), words=())
+
+
+def summary(site: Site, ranks: str) -> Proof | None:
+    """Return what reads the table of a benchmark; None where the ranks train."""
+    words = (ranks, str(site.link_speed or 0))
+    return Proof(name="bandwidth", program=_text(bandwidth.__file__), words=words) if site.benchmark else None
 
 
 def _text(path: str) -> str:

@@ -16,6 +16,7 @@ from stackwright.core.launch.kubernetes import kubernetes
 from stackwright.core.launch.mpirun import mpirun
 from stackwright.core.launch.options import MOST_RANKS, hosts, site, suits
 from stackwright.core.launch.recipe import (
+    BENCHMARK,
     FABRICS,
     SSH_PORT,
     TRAIN,
@@ -30,8 +31,8 @@ from stackwright.core.launch.recipe import (
 from stackwright.core.launch.slurm import slurm
 
 __all__ = [
-    "FABRICS", "LAUNCHERS", "MOST_RANKS", "SSH_PORT", "TRAIN", "Launch", "Line", "Site", "Target", "chosen",
-    "document", "files", "hosts", "script", "site", "suits",
+    "BENCHMARK", "FABRICS", "LAUNCHERS", "MOST_RANKS", "SSH_PORT", "TRAIN", "Launch", "Line", "Site",
+    "Target", "chosen", "document", "files", "hosts", "script", "site", "suits",
 ]  # fmt: skip
 
 
@@ -47,9 +48,10 @@ class Launcher:
 _FABRIC = ("interface", "fabric", "hca", "provider")
 _NAMED = frozenset(("hosts", *_FABRIC))
 _BY_SSH = _NAMED | {"ssh-port", "ssh-key"}
+_MEASURED = frozenset(("benchmark", "link-speed"))
 
 LAUNCHERS: dict[str, Launcher] = {
-    "mpirun": Launcher(mpirun, "the line of mpirun", _BY_SSH),
+    "mpirun": Launcher(mpirun, "the line of mpirun", _BY_SSH | _MEASURED),
     **{
         name: Launcher(make, f"the line of {name}", _NAMED if name in layer.on_each_node else _BY_SSH)
         for layer in COMMUNICATION
@@ -59,7 +61,7 @@ LAUNCHERS: dict[str, Launcher] = {
     "slurm": Launcher(
         slurm,
         "a script for sbatch",
-        frozenset(("nodes", "per-node", "host-mpi", "pyxis", "edf", "podman-hpc", *_FABRIC)),
+        frozenset(("nodes", "per-node", "host-mpi", "pyxis", "edf", "podman-hpc", *_FABRIC)) | _MEASURED,
     ),
     "kubernetes": Launcher(
         kubernetes, "an MPIJob for the MPI Operator", frozenset(("nodes", "per-node", *_FABRIC))

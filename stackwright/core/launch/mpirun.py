@@ -14,6 +14,7 @@ from stackwright.core.launch.fabric import (
     nccl,
     proofs,
     ssh_words,
+    summary,
     ucx,
 )
 from stackwright.core.launch.recipe import Fabric, Line, Option, Site, Target, Variable
@@ -37,9 +38,8 @@ def mpirun(target: Target, site: Site, command: tuple[str, ...]) -> Line:
 
 def proven(line: Line, site: Site) -> Line:
     """With its proofs where the site has a fabric that they can miss: else it stays one line."""
-    if site.fabric not in PROVEN:
-        return line
-    return replace(line, proofs=tuple(proofs(site, str(site.ranks))))
+    checks = tuple(proofs(site, str(site.ranks))) if site.fabric in PROVEN else ()
+    return replace(line, proofs=checks, summary=summary(site, str(site.ranks)))
 
 
 def counted(site: Site, hosts_option: str) -> tuple[Option, ...]:

@@ -62,6 +62,8 @@ class NodeFields(TypedDict, total=False):
     pyxis: bool
     edf: bool
     podman_hpc: bool
+    benchmark: bool
+    link_speed: int | None
 
 
 def site(*, hosts_text: str | None = None, fabric: str = Fabric.AUTO, **fields: Unpack[NodeFields]) -> Site:
@@ -86,6 +88,8 @@ def site(*, hosts_text: str | None = None, fabric: str = Fabric.AUTO, **fields: 
         raise UsageError("--hca is about InfiniBand", hint="add --fabric infiniband")
     if described.provider and described.fabric is not Fabric.OFI:
         raise UsageError("--provider is about libfabric", hint="add --fabric ofi")
+    if described.link_speed and not described.benchmark:
+        raise UsageError("--link-speed is about what is measured", hint="add --benchmark")
     others = [name for name in WAYS if getattr(described, name)]
     ways = [f"--{name.replace('_', '-')}" for name in others]
     if described.host_mpi and ways:

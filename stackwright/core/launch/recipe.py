@@ -32,6 +32,9 @@ SSH_PORT = 2222
 TRAIN = ("python", "train.py")
 """The default command of each rank."""
 
+BENCHMARK = ("all_reduce_perf", "-b", "8", "-e", "1G", "-f", "2", "-g", "1")
+"""Of each rank that measures: from 8 bytes to 1 GiB, and one GPU for each rank."""
+
 
 def mpi_of(flavour: str, version: str) -> Mpi | None:
     """Return the MPI in a file or a label, or None where images have no such MPI."""
@@ -92,7 +95,8 @@ class Site:
 
     ``hosts`` names the nodes; where a scheduler chooses them there is only their number.
     ``host_mpi`` is the folder of the cluster's own MPI. ``pyxis``, ``edf`` and ``podman_hpc`` are other ways
-    into the container than Apptainer.
+    into the container than Apptainer. ``benchmark``: the ranks measure, and do not train;
+    ``link_speed`` is what the links of a node give together, in Gbit/s.
     """
 
     hosts: tuple[Host, ...] = ()
@@ -108,6 +112,8 @@ class Site:
     pyxis: bool = False
     edf: bool = False
     podman_hpc: bool = False
+    benchmark: bool = False
+    link_speed: int | None = None
 
     @property
     def ranks(self) -> int:
@@ -147,13 +153,18 @@ class Variable:
 RANKS = "in_all_ranks"
 """The function of a script that starts a command in all ranks."""
 
+TABLE = '"benchmark-$SLURM_JOB_ID.txt"'
+ALONE = ("--nodes=1", "--ntasks=1")
+"""Where a script keeps what its ranks measure, and how srun starts what reads it."""
+
 END = "END_OF_PROGRAM"
 """No line of a program that a script carries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """A program of Python that every rank runs before the training; ``words`` are for a shell.
+    """A program of Python that every rank runs before the training, or one process after a benchmark;
+    ``words`` are for a shell.
 
     A line carries it; a script for a scheduler finds it in a file next to it.
     """
@@ -181,7 +192,9 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One command. ``variables`` are set for the program that launches; it passes on what the ranks need."""
+    """One command. ``variables`` are set for the program that launches; it passes on what the ranks need.
+    ``summary`` reads what the ranks write.
+    """
 
     program: str
     variables: tuple[Variable, ...] = ()
@@ -190,6 +203,7 @@ class Line:
     when: str
     before: tuple[str, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    summary: Proof | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -212,9 +226,11 @@ class Line:
     @property
     def text(self) -> str:
         """The line; where there are proofs, a shell that runs them first."""
-        carried = (proof.carried for proof in self.proofs)
+        last = (self.summary,) if self.summary else ()
+        carried = (proof.carried for proof in (*self.proofs, *last))
         starts = (f"{self._start} {proof.run}" for proof in self.proofs)
-        return "\n".join((*carried, " &&\n".join((*starts, self.line))))
+        line = " |\n    ".join((self.line, *(proof.run for proof in last)))
+        return "\n".join((*carried, " &&\n".join((*starts, line))))
 
     @property
     def _start(self) -> str:
@@ -229,7 +245,8 @@ class Line:
 class Batch:
     """A script for sbatch: ``directives`` for Slurm, the proofs, then the line.
 
-    ``extra`` has the files that lie next to the script besides the proofs: content by name.
+    ``extra`` has the files that lie next to the script besides the proofs: content by name. ``summary`` reads
+    what the ranks wrote, in a container of its own.
     """
 
     directives: tuple[Option, ...]
@@ -240,11 +257,13 @@ class Batch:
     when: str
     before: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
+    summary: Proof | None = None
 
     @property
     def files(self) -> Mapping[str, str]:
         """What the script needs next to it: content by name."""
-        return {**self.extra, **{proof.file: f"{proof.program}\n" for proof in self.proofs}}
+        every = (*self.proofs, self.summary) if self.summary else self.proofs
+        return {**self.extra, **{proof.file: f"{proof.program}\n" for proof in every}}
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
@@ -258,15 +277,21 @@ class Batch:
 
     @property
     def text(self) -> str:
-        start = " ".join(("srun", *(str(option) for option in self.step)))
+        step = [str(option) for option in self.step]
+        start = " ".join(("srun", *step))
         lines = (
             *(f"#SBATCH {directive}" for directive in self.directives),
             "set -euo pipefail",
             *(f"export {variable}" for variable in self.variables),
             *self._proven(start),
-            f"{RANKS if self.proofs else start} {shlex.join(self.command)}",
+            f"{RANKS if self.proofs else start} {shlex.join(self.command)}{self._kept}",
+            *((" ".join(("srun", *ALONE, *step, self.summary.run_file, TABLE)),) if self.summary else ()),
         )
         return "\n".join(lines)
+
+    @property
+    def _kept(self) -> str:
+        return f" | tee {TABLE}" if self.summary else ""
 
     def _proven(self, start: str) -> Iterator[str]:
         """Yield what comes before the training, and a function that starts each of them in all ranks."""

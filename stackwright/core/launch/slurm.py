@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from stackwright.core.launch.fabric import BIND_WHY, may_use_ucx, nccl, proofs, ucx, uses_ucx
+from stackwright.core.launch.fabric import BIND_WHY, may_use_ucx, nccl, proofs, summary, ucx, uses_ucx
 from stackwright.core.launch.mpirun import openmpi_transport
 from stackwright.core.launch.recipe import Batch, Fabric, Option, Site, Target, Variable
 from stackwright.core.model.row import MpiFlavour
@@ -61,6 +61,7 @@ def slurm(target: Target, site: Site, command: tuple[str, ...]) -> Batch:
         when=way.when,
         before=way.before,
         extra=way.extra,
+        summary=summary(site, '"$SLURM_NTASKS"'),
     )
     needs = f"It needs {' and '.join(made.files)} next to it: `launch … --into FOLDER` writes all."
     return replace(made, before=(needs, *way.before))

@@ -25,12 +25,13 @@ BY_WORLD = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What the ledger has to know of the row. ``files``: paths in the image to the SHA-256 of what our steps
-    put there."""
+    put there. ``benchmarks``: those that it has."""
 
     gcc: str
     world: World = World.DOCKER
     platform: Platform = AMD64
     files: Mapping[str, str] = field(default_factory=dict)
+    benchmarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ def _listed(path: str, books: Books) -> str | None:
 
 def expected(entry: Entry, books: Books) -> tuple[Expected, re.Match[str]] | None:
     for declared in BY_WORLD[books.row.world]:
-        if declared.of and declared.of not in books.distribution.packages:
+        if declared.of and declared.of not in (*books.row.benchmarks, *books.distribution.packages):
             continue
         if declared.kind is entry.kind and (match := declared.path.fullmatch(entry.path)):
             package = match.groupdict().get("package")

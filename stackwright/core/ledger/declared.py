@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.ledger.entry import Kind
 
 DISTRIBUTION = "the distribution's packages make it when they are installed"
@@ -25,8 +26,8 @@ class Expected:
 
     Of a file: ``copy_of`` has the same content, but for ``changed``: a pattern, and what our step puts
     instead. ``line`` fits each of its lines but for comments, ``like`` is the name of a template of venv's;
-    without one of these, any content does. ``of`` is the package whose scripts make it: without that package
-    the name belongs to nothing.
+    without one of these, any content does. ``of`` is the package whose scripts make it, or a benchmark of the
+    row: without it the name belongs to nothing.
     """
 
     path: re.Pattern[str]
@@ -94,6 +95,8 @@ EXPECTED: tuple[Expected, ...] = (
     _file(r"/usr/local/lib/libnss_caller\.so\.2", f"{STEP}; static.user-module compiles it again"),
     Expected(path=re.compile(r"/usr/local/lib/libnccl-net-ofi\.so"), of="libfabric-bin",
              why=f"{STEP}; link.ofi-plugin and link.ofi-abi judge it"),
+    Expected(path=re.compile(rf"{nccl_tests.FOLDER}/({'|'.join(nccl_tests.PROGRAMS)})"), of=nccl_tests.NAME,
+             why=f"{STEP}; link.nccl-tests and those after it judge them"),
     Expected(path=re.compile(r"/etc/nsswitch\.conf"), why=f"{STEP}: it asks our module last",
              copy_of="/usr/share/libc-bin/nsswitch.conf", changed=ASKS_OUR_MODULE),
     _folder("/workspace", STEP),

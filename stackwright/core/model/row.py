@@ -97,7 +97,7 @@ class Cell:
     """One row of the matrix as a person wrote it. None means: what the lock finds.
 
     ``components`` are those that it names with their versions, by name, in alphabetical order. ``fabric`` are
-    "verbs", and "ofi" or "ofi=VERSION" of NCCL's plugin for libfabric.
+    "verbs", and "ofi" or "ofi=VERSION" of NCCL's plugin for libfabric. ``benchmarks``: "nccl-tests=VERSION".
     ``allow`` names rules whose refusal by a documented fact does not count, as --allow says.
     """
 
@@ -114,6 +114,7 @@ class Cell:
     gpu_arch: tuple[str, ...] = ()
     flavour: Flavour = Flavour.RUNTIME
     fabric: tuple[str, ...] = VERBS
+    benchmarks: tuple[str, ...] = ()
     test_on_gpu: bool = False
     pip: tuple[Addition, ...] = ()
     compile: tuple[Addition, ...] = ()
@@ -249,9 +250,9 @@ class Stack:
     frameworks load ("12.4.127"). ``nccl_code`` is NCCL_VERSION_CODE, as in 22105 for 2.21.5.
     ``frameworks`` maps a module to its version, ``communication`` a layer that moves gradients between ranks,
     in the order of the table of components. ``allowed`` are the rules that would refuse the row and were
-    allowed. ``plugin`` is the release of NCCL's plugin for libfabric, empty without ofi. ``pip`` are the
-    distributions that the row adds by name, ``compiled`` those that are compiled for it from source, ``apt``
-    the distribution's packages. ``ports`` are those of its own programs.
+    allowed. ``plugin`` and ``nccl_tests`` are releases of NCCL's plugin for libfabric and of its tests, or
+    empty. ``pip`` are the distributions that the row adds by name, ``compiled`` those that are compiled for
+    it from source, ``apt`` the distribution's packages. ``ports`` are those of its own programs.
     """
 
     id: str
@@ -287,6 +288,7 @@ class Stack:
     tools: tuple[Tool, ...] = ()
     platform: Platform = AMD64
     plugin: str = ""
+    nccl_tests: str = ""
 
     @property
     def fabric(self) -> tuple[str, ...]:

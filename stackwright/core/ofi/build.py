@@ -17,7 +17,7 @@ def _context(stack: Stack, sources: Sources) -> dict[str, bytes]:
     release = BY_VERSION[stack.plugin]
     return {
         f"{NAME}/build-ofi-plugin.sh": dict(sources.files)[SCRIPT],
-        f"{NAME}/{ARCHIVE}": f"{release.archive} {release.address} {release.sha256}\n".encode(),
+        f"{NAME}/{ARCHIVE}": release.named,
     }
 
 

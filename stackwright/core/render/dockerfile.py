@@ -11,6 +11,8 @@ from typing import Any
 
 import jinja2
 
+from stackwright.core.benchmarks import build as benchmarks
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.compiled import build as compiled
 from stackwright.core.components.component import Build
 from stackwright.core.components.table import extensions, of
@@ -47,7 +49,6 @@ def declared(stack: Stack) -> dict[str, Any]:
     """Return the row as it is written into the image, in JSON types: what must be found inside."""
     allowed = {"allowed": list(stack.allowed)} if stack.allowed else {}
     platform = {"platform": stack.platform.named} if stack.platform.named else {}
-    fabric = {"fabric": list(stack.fabric), plugin.NAME: stack.plugin} if stack.plugin else {}
     return {
         "id": stack.id,
         "provider": stack.provider,
@@ -67,9 +68,14 @@ def declared(stack: Stack) -> dict[str, Any]:
         "lock": stack.lock.sha256,
         **allowed,
         **platform,
-        **fabric,
+        **_from_archives(stack),
         **{name: value for name, value in _own(stack).items() if value},
     }
+
+
+def _from_archives(stack: Stack) -> dict[str, Any]:
+    fabric = {"fabric": list(stack.fabric), plugin.NAME: stack.plugin} if stack.plugin else {}
+    return fabric | ({nccl_tests.NAME: stack.nccl_tests} if stack.nccl_tests else {})
 
 
 def _own(stack: Stack) -> dict[str, Any]:
@@ -285,9 +291,10 @@ def _compiled(stack: Stack) -> str:
 
 
 def builds(stack: Stack) -> tuple[Build, ...]:
-    """How the communication layers of the row are built, and NCCL's plugin where it has one."""
+    """How the communication layers of the row are built, and NCCL's plugin and tests where it has them."""
     layers = tuple(layer.build for layer in of(stack.communication) if layer.build)
-    return (*layers, ofi.BUILD) if stack.plugin else layers
+    asked = ((stack.plugin, ofi.BUILD), (stack.nccl_tests, benchmarks.BUILD))
+    return (*layers, *(build for release, build in asked if release))
 
 
 def labels(stack: Stack) -> tuple[tuple[str, str], ...]:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from stackwright.core.archive import Release
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.compiled import rules as of_sources
 from stackwright.core.compiled.needs import build_needs
 from stackwright.core.components.table import COMMUNICATION, MODULES, TOOLS, compiled, of
@@ -117,15 +119,17 @@ def _stack(said: Mapping[str, Any], lock: Lock, files: Mapping[str, str]) -> Sta
         frameworks=_versions(_known(_mapping(said, "frameworks"))), gpu_arch=_words(said, "gpu_arch"),
         flavour=Flavour(_word(said, "flavour")), test_on_gpu=False, patches=_words(said, "patches"),
         lock=lock, allowed=_words(said, "allowed"), **_added(said, lock), **_of_image(said, files),
-        tools=tuple(_tools(said)), platform=_platform(said), plugin=_plugin(said),
+        tools=tuple(_tools(said)), platform=_platform(said),
+        nccl_tests=_archived(said, nccl_tests.NAME, nccl_tests.BY_VERSION),
+        plugin=_archived(said, plugin.NAME, plugin.BY_VERSION),
     )  # fmt: skip
 
 
-def _plugin(said: Mapping[str, Any]) -> str:
-    """Return the row's release of NCCL's plugin for libfabric: one of the table."""
-    release = said.get(plugin.NAME, "")
-    if release and release not in plugin.BY_VERSION:
-        raise ValueError(f"no release of {plugin.NAME} is called {str(release)[:60]!r}")
+def _archived(said: Mapping[str, Any], name: str, table: Mapping[str, Release]) -> str:
+    """Return the row's release of what is compiled from an archive: one of the table."""
+    release = said.get(name, "")
+    if release and release not in table:
+        raise ValueError(f"no release of {name} is called {str(release)[:60]!r}")
     return str(release)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.model.row import Recipe
 from stackwright.core.ofi import plugin
 from stackwright.core.render.dockerfile import COPIED
@@ -17,8 +18,9 @@ LAYERED = ("RUN ", "COPY ", "ADD ")
 
 SHIPPED = "final"
 COMPILED, ADDITIONS = "compile/build-distribution.sh", "additions.txt"
-PLUGIN = f"{plugin.NAME}/{ARCHIVE}"
-"""In the context of a row that compiles or adds something, or has NCCL's plugin for libfabric."""
+"""In the context of a row that compiles or adds something."""
+ARCHIVED = (plugin.NAME, nccl_tests.NAME)
+"""What is compiled from an archive has a folder of its name in the context, and a layer."""
 _PACKAGES = re.compile(r"^COPY --link --from=frameworks /layers/(\S+) /$", re.M)
 _FROM = re.compile(r"FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)\s+AS\s+(?P<stage>\S+)")
 
@@ -33,7 +35,7 @@ def purposes(recipe: Recipe, communication: Iterable[str]) -> tuple[str, ...]:
     added = (word for word, name in (("compiled", COMPILED), ("pip", ADDITIONS)) if name in files)
     own = (*added, *(("files",) if _copies(files) else ()))
     packages = _PACKAGES.findall(recipe.text("Dockerfile"))
-    layers = (*communication, *((plugin.NAME,) if PLUGIN in files else ()))
+    layers = (*communication, *(name for name in ARCHIVED if f"{name}/{ARCHIVE}" in files))
     shipped = ("runtime packages", *apt, *packages, *layers, *own, "row")
     purposes = {"base": ("python",), SHIPPED: shipped}
     bases: dict[str, str] = {}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any
 
+from stackwright.core.benchmarks.nccl_tests import NAME as NCCL_TESTS
 from stackwright.core.components.component import Kind
 from stackwright.core.components.table import COMMUNICATION, COMPONENTS, FRAMEWORKS, of_kind
 from stackwright.core.facts import distributions
@@ -23,7 +25,8 @@ COST = {
     "platform": 5.0, "nccl": 1.5, "provider": 4.0, "os": 3.0, "python": 1.6, "cuda": 2.0, "gcc": 1.0,
     "mpi": 1.4,
     **{component.name: component.field.cost for component in OF_COMPONENTS}, "cudnn": 1.5, "gpu_arch": 1.2,
-    "compile": 0.95, "pip": 0.9, "build-env": 0.85, "apt": 0.8, "fabric": 0.75, "env": 0.7, "ports": 0.6,
+    "compile": 0.95, "pip": 0.9, "build-env": 0.85, "apt": 0.8, "fabric": 0.75, "benchmarks": 0.72,
+    "env": 0.7, "ports": 0.6,
 }  # fmt: skip
 """Cost of changing a field; higher is changed last. The search chooses in this order: what other fields
 depend on first. A field that is not here is never changed, and nor is the platform, which the nodes decide.
@@ -101,12 +104,15 @@ def _choices(field: str, present: Any, kept: bool, chosen: bool) -> Choices:
     return tuple(sorted(((present, 0.0), *zip(others, costs, strict=True)), key=lambda choice: choice[1]))
 
 
+WITH_FEWER = ("pip", "compile", "build-env", "apt", "env", "ports")
+"""Of these, without one of them, or without all."""
+
+
 def _others(field: str, present: Any) -> list[Any]:
     """Return what the tables know for a field, without the present value and the closest to it first."""
-    if field in ("gpu_arch", "fabric"):
-        there = _supported(present) if field == "gpu_arch" else _fabrics(present)
-        return [value for value in there if value != present]
-    if field in ("pip", "compile", "build-env", "apt", "env", "ports"):  # without one of them, or without all
+    if field in WHOLE:
+        return [value for value in WHOLE[field](present) if value != present]
+    if field in WITH_FEWER:
         fewer = (tuple(value for value in present if value != left) for left in present)
         return list(dict.fromkeys((*fewer, *([()] if present else []))))
     if field == "mpi":
@@ -131,6 +137,10 @@ def _fabrics(present: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return (*([(*VERBS, OFI)] if asked(present) else []), VERBS)
 
 
+def _benchmarks(present: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return (*([(NCCL_TESTS,)] if present else []), ())
+
+
 @lru_cache(maxsize=1000)
 def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the row's architectures as far as a release of CUDA and the wheels have code for them, most
@@ -151,6 +161,12 @@ def _supported(arches: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     kept = (tuple(arch for arch in arches if arch in some) for some in both)
     ordered = sorted((some for some in kept if some and some != arches), key=lambda some: (-len(some), some))
     return tuple(dict.fromkeys((*ordered, ("8.0",))))
+
+
+WHOLE: dict[str, Callable[[tuple[str, ...]], tuple[tuple[str, ...], ...]]] = {
+    "gpu_arch": _supported, "fabric": _fabrics, "benchmarks": _benchmarks,
+}  # fmt: skip
+"""Lists that are replaced as a whole."""
 
 
 def _compiles(cuda: str, arch: str) -> bool:

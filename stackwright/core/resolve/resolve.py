@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.compiled.needs import build_needs, environment
 from stackwright.core.components.table import (
     FIELDS,
@@ -129,8 +130,7 @@ def nccl_code(version: str) -> int:
 def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
     distro = {package.name: upstream(package.version) for package in lock.base.packages}
     gcc = distro[f"gcc-{distributions.gcc_release(str(gcc_of(cell)))}"]
-    frameworks = _frameworks(lock)
-    nccl = _only(lock, "nccl")
+    frameworks, nccl = _frameworks(lock), _only(lock, "nccl")
     return Stack(
         id=cell.id,
         provider=cell.provider,
@@ -165,6 +165,7 @@ def _stack(cell: Cell, lock: Lock, series: Series) -> Stack:
         tools=_tools(cell, lock),
         platform=platform_of(cell.platform),
         plugin=plugin.asked(cell.fabric),
+        nccl_tests=nccl_tests.asked(cell.benchmarks),
     )
 
 

@@ -54,6 +54,7 @@ def markdown() -> str:
         _table(("rule", "subject", "says", "source"), extras),
         *_tables(),
         *_plugins(),
+        *_tests(),
     ]
     return "\n".join(parts)
 
@@ -67,6 +68,14 @@ def _plugins() -> Iterable[str]:
             value["commit"], value["sha256"], " ".join(f"v{net}" for net in value["nets"]),
             value["libfabric"], value["nccl"],
         ),
+    )  # fmt: skip
+
+
+def _tests() -> Iterable[str]:
+    yield "## nccl-tests\n"
+    yield _entries(
+        "nccl-tests", ("release", "commit", "SHA-256 of its files"),
+        lambda value: (value["commit"], value["sha256"]),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stackwright.core.benchmarks import rules as benchmarks
 from stackwright.core.compiled import rules as compiled
 from stackwright.core.components.component import Place
 from stackwright.core.components.shared import headers, libraries
@@ -55,6 +56,7 @@ CELL_RULES: tuple[CellRule, ...] = (
     libraries.NCCL_FLOOR,
     *bases.RULES,
     *ofi.RULES,
+    *benchmarks.RULES,
     *OF_RELEASE,
     *rules(Place.RELEASED, libraries.RULES),
 )

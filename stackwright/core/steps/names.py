@@ -40,9 +40,9 @@ MOUNTED = (
 )  # fmt: skip
 """What an instruction of the last stage reads, and the purpose that says so."""
 
-_MADE = re.compile(r"\bfrom=([\w.-]+)-(?:wheel|plugin)\b")
+_MADE = re.compile(r"\bfrom=([\w.-]+)-(?:wheel|plugin|program)\b")
 _LAYER = re.compile(r"/layers?(?:/([\w-]+))? +/$")
-_COMPILES = re.compile(r"(?:compiled-(?P<source>.+)|(?P<component>[\w.-]+)-(?:wheel|plugin))")
+_COMPILES = re.compile(r"(?:compiled-(?P<source>.+)|(?P<component>[\w.-]+)-(?:wheel|plugin|program))")
 _PINNED = re.compile(r"^[A-Za-z0-9][\w.\[\],-]* *(?:==|@)", re.MULTILINE)
 
 

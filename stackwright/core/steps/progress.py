@@ -84,7 +84,7 @@ class Tally:
             self.text = f"setting up {self._set_up} of {self._packages} packages"
 
 
-LISTS = ("link", "additions", "compiled", "together")
+LISTS = ("link", "additions", "benchmarks", "compiled", "together")
 """Probes whose files have no more than their name; as in probes/run.py."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.errors import EngineError
 from stackwright.core.facts import distributions
 from stackwright.core.ledger.books import Row
@@ -26,7 +27,10 @@ def row_of(planned: Planned, world: str) -> Row:
     gcc = distributions.gcc_release(planned.stack.gcc)
     files = dict(pair for folder in planned.stack.files for pair in folder.expected())
     own = digests(planned.stack, dict(planned.recipe.files))
-    return Row(gcc=gcc, world=World(world), platform=planned.stack.platform, files=own | files)
+    benchmarks = (nccl_tests.NAME,) if planned.stack.nccl_tests else ()
+    return Row(
+        gcc=gcc, world=World(world), platform=planned.stack.platform, files=own | files, benchmarks=benchmarks
+    )  # fmt: skip
 
 
 def of_image(docker: Docker, image: str, site: Site, row: Row) -> Documents:

@@ -10,8 +10,10 @@ from attack_facts import attack
 from rank_facts import collective
 from tool_facts import TOOL, served
 
+from stackwright.core.benchmarks.nccl_tests import PROGRAMS
 from stackwright.core.checks.judge import verify
 from stackwright.core.checks.stranger import first_run
+from stackwright.core.checks.tables.link import MPI_LIBRARY
 from stackwright.core.model.added.distributions import Added, Compiled
 from stackwright.core.model.labels import KEY, PROVIDER, VERSION
 from stackwright.core.model.row import Base, Flavour, Lock, Mpi, Package, ProviderName, Stack
@@ -76,7 +78,7 @@ def stack() -> Stack:
             ),
         ),
         apt=(Package(name="git", version="1:2.47.3-0+deb13u1"),),
-        tools=(TOOL,), plugin="1.21.1",
+        tools=(TOOL,), plugin="1.21.1", nccl_tests="2.19.6",
     )  # fmt: skip
 
 
@@ -178,6 +180,19 @@ def ofi() -> dict[str, Any]:
         },
         "nccl": {"path": NCCL, "asks": [5, 6, 7, 8]}, "mtl": ["ofi"],
         "start": {"devices": ["eth0"], **started}, "data": {"bytes": 2**20, "same": 2**20, **started},
+    }  # fmt: skip
+
+
+def benchmarks(row: Stack) -> dict[str, Any]:
+    name = MPI_LIBRARY[row.mpi.flavour]
+    loads = {name: [f"/usr/lib/{name}.so.12"], "libnccl": [NCCL]}
+    return {
+        name: {
+            "path": f"/usr/local/bin/{name}", "unresolved": [], "runpath": "", "usage": name, "error": None,
+            "loads": dict(loads),
+            "kernels": {"sm": ["7.0", "8.0", "9.0"], "ptx": ["9.0"]}, "releases": ["2.19.6"],
+        }
+        for name in PROGRAMS
     }  # fmt: skip
 
 
@@ -332,8 +347,8 @@ def docker_facts(row: Stack) -> dict[str, Any]:
     ]
     return {
         "files": files(), "ledger": ledger(), "system": system(row), "link": link(),
-        "compile": dict(COMPILED), "fabric": fabric(), "ofi": ofi(), "additions": additions(),
-        "compiled": compiled(row),
+        "compile": dict(COMPILED), "fabric": fabric(), "ofi": ofi(), "benchmarks": benchmarks(row),
+        "additions": additions(), "compiled": compiled(row),
         "built": built(), "attack": attack(), "collective": collective(), "together": together(),
         "gpu": gpu(), "image": {"Config": image},
         "history": {"lines": lines}, "credentials": {"texts": 40, "found": []},

@@ -37,6 +37,7 @@ MPI4PY = Component(
     runs=lambda stack: checks.RUNS,
     joins=lambda stack: "mpi4py.MPI",
     trains=False,
+    measures="python -m mpi4py.bench pingpong",
     loads_cuda=False,
     checks=checks.RULES,
     compiled=compiled,

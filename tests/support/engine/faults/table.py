@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stackwright.core.benchmarks import checks as benchmarks
 from stackwright.core.checks.judge import RULES
 from stackwright.core.components.horovod import attack
 from stackwright.core.ofi import checks as ofi
@@ -375,6 +376,10 @@ WITHOUT_A_FAULT = {
     "declared.python": "another Python would break the probe before the check",
     **dict.fromkeys(
         (rule.id for rule in ofi.RULES), "the image has no plugin: tests/engine/test_ofi_faults.py"
+    ),
+    **dict.fromkeys(
+        (rule.id for rule in benchmarks.RULES),
+        "the image has no program: tests/engine/test_benchmark_faults.py",
     ),
 }
 NAMES = frozenset(rule.id for rule in RULES if str(rule.tier) in COVERED and "docker" in rule.worlds)

@@ -1,0 +1,1 @@
+"""Programs that measure a cluster: what a row with ``benchmarks: [nccl-tests]`` has."""
