@@ -14,6 +14,7 @@ from rows import CELL, LOCK, SERIES, SOURCES, cell, lock_with, stack
 
 from stackwright.audit.facts import plugin as reader
 from stackwright.core.archive import Source, source
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.checks.observed import found
 from stackwright.core.checks.probes import words
 from stackwright.core.config.load import interpret
@@ -220,8 +221,8 @@ def test_the_plugin_is_a_stage_a_layer_and_a_line_of_the_row() -> None:
     assert "Stage: aws-ofi-nccl-plugin" in made and "    /plugins\n" in made and "rm -r /plugins" in made
 
 
-def test_the_sbom_has_the_plugin_and_the_provenance_its_commit() -> None:
-    of_row = replace(WITH_OFI, patches=("cxx17.patch",))
+def test_the_sbom_has_what_is_compiled_from_archives_and_the_provenance_its_commits() -> None:
+    of_row = replace(WITH_OFI, patches=("cxx17.patch",), nccl_tests=nccl_tests.NEWEST.version)
     recipe = dockerfile.render(of_row, SOURCES)
     facts = docker_facts(of_row)
     row = replace(
@@ -230,13 +231,15 @@ def test_the_sbom_has_the_plugin_and_the_provenance_its_commit() -> None:
     )  # fmt: skip
     files = dict(recipe.files)
     document = sbom.bom(row, facts, image=f"sha256:{'1' * 64}", patches=sbom.patches_of(files))
-    (listed,) = [part for part in document["components"] if part["name"] == "aws-ofi-nccl"]
-    assert listed["purl"] == f"pkg:github/aws/aws-ofi-nccl@v{NEWEST.version}"
+    listed = {part["name"]: part.get("purl") for part in document["components"]}
+    assert listed["aws-ofi-nccl"] == f"pkg:github/aws/aws-ofi-nccl@v{NEWEST.version}"
+    assert listed["nccl-tests"] == f"pkg:github/nvidia/nccl-tests@v{nccl_tests.NEWEST.version}"
     assert sbom.disagreement(document, row) == ""
     other = replace(row, found=tuple({**dict(row.found), "aws-ofi-nccl": "1.17.3"}.items()))
     assert "aws-ofi-nccl is 1.17.3 in the record" in sbom.disagreement(document, other)
     made = provenance.provenance(row, of_row, files)["buildDefinition"]["resolvedDependencies"]
-    assert {"gitCommit": NEWEST.commit} in [part.get("digest") for part in made]
+    for release in (NEWEST, nccl_tests.NEWEST):
+        assert {"gitCommit": release.commit} in [part.get("digest") for part in made]
 
 
 # -- checks ----------------------------------------------------------------------------------------

@@ -68,15 +68,17 @@ def own_engine(
     (folder / "daemon.json").write_text(json.dumps({**features, **config}))
     socket = f"unix://{folder}/s"
     # A network of its own: --bridge=none makes a daemon delete docker0, which is the other engine's.
-    argv: list[str | Path] = [
-        *network,
-        "dockerd",
-        "--config-file",
-        folder / "daemon.json",
+    argv: list[str | Path] = [*network, "dockerd", "--config-file", folder / "daemon.json"]
+    argv += [
         "--data-root",
         folder / "data",
+        "--exec-root",
+        short,
+        "--pidfile",
+        folder / "pid",
+        "--host",
+        socket,
     ]
-    argv += ["--exec-root", short, "--pidfile", folder / "pid", "--host", socket]
     argv += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--cdi-spec-dir", folder / "cdi"]
     path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
     with (folder / "log").open("w") as log:

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.errors import AttestError
 from stackwright.core.model.record import Phase, Record
 from stackwright.core.model.row import Outcome, Stack, Verdict, World
@@ -64,9 +65,10 @@ def _dependencies(record: Record, stack: Stack, files: Mapping[str, bytes]) -> I
         release = f"{base.os}: Release of {base.suite} {base.release}, {base.date}"
         yield {"name": release, "digest": {"sha256": base.digest}}
     yield {"name": f"locks/{stack.lock.row}.txt", "digest": {"sha256": stack.lock.sha256}}
-    if source := plugin.BY_VERSION.get(stack.plugin):
-        uri = f"git+{plugin.REPOSITORY}@refs/tags/v{source.version}"
-        yield {"name": source.archive, "uri": uri, "digest": {"gitCommit": source.commit}}
+    for source in (plugin.BY_VERSION.get(stack.plugin), nccl_tests.BY_VERSION.get(stack.nccl_tests)):
+        if source:
+            uri = f"git+{source.REPOSITORY}@refs/tags/v{source.version}"
+            yield {"name": source.archive, "uri": uri, "digest": {"gitCommit": source.commit}}
     for path, content in sorted(files.items()):
         yield {"name": path, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
 

@@ -28,6 +28,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from stackwright import __version__
+from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.checks.observed import Facts, dig
 from stackwright.core.components.table import COMPONENTS, PATCHED
 from stackwright.core.errors import AttestError
@@ -41,6 +42,12 @@ NVIDIA_LIBRARIES = {
     "nccl": ("nccl", "nccl"),
 }
 """Field of a record -> the library in the facts, and its component's name: what Horovod really loads."""
+
+FROM_ARCHIVES = {
+    plugin.NAME: ("aws", (plugin.LIBRARY,)),
+    nccl_tests.NAME: ("NVIDIA", tuple(f"{nccl_tests.FOLDER}/{name}" for name in nccl_tests.PROGRAMS)),
+}
+"""Who has the repository of what is compiled from an archive of it, and where it lies in an image."""
 
 PATCHES = f"patches/{PATCHED.name}/"
 _PATCH_FILE = re.compile(rf"{PATCHED.name}/patches/\d+-(?P<name>.+)")
@@ -89,10 +96,10 @@ def _components(record: Record, facts: Facts, patches: Mapping[str, bytes]) -> I
         for version in str(versions).split(" and "):  # as probes/system.py joins them
             yield _python(record, name, version, patches)
     yield from _nvidia(record, facts)
-    if version := dict(record.found).get(plugin.NAME):
-        purl = PackageURL("github", "aws", plugin.NAME, f"v{version}")
-        where = [Property(name="org.stackwright.file", value=plugin.LIBRARY)]
-        yield _package(plugin.NAME, version, purl, properties=where)
+    for name, (owner, paths) in FROM_ARCHIVES.items():
+        if version := dict(record.found).get(name):
+            where = [Property(name="org.stackwright.file", value=path) for path in paths]
+            yield _package(name, version, PackageURL("github", owner, name, f"v{version}"), properties=where)
 
 
 def _package(name: str, version: str, purl: PackageURL, **more: Any) -> Component:
@@ -155,7 +162,8 @@ def disagreement(document: Mapping[str, Any], record: Record) -> str:
     versions = {field: _versions(document, f"nvidia/{name}") for field, (_, name) in NVIDIA_LIBRARIES.items()}
     for component in COMPONENTS:
         versions[component.name] = _versions(document, f"pkg:pypi/{component.package}@")
-    versions[plugin.NAME] = _versions(document, f"pkg:github/aws/{plugin.NAME}@")
+    for name, (owner, _) in FROM_ARCHIVES.items():
+        versions[name] = _versions(document, f"pkg:github/{owner.lower()}/{name}@")
     for field, seen in versions.items():
         if field in found and found[field] not in seen:
             return f"{field} is {found[field]} in the record, and {', '.join(sorted(seen)) or 'absent'} in it"
