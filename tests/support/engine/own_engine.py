@@ -49,6 +49,13 @@ class StartEngine(Protocol):
     ) -> OwnEngine: ...
 
 
+def _dockerd(folder: Path, sockets: Path) -> list[str | Path]:
+    """A network of its own: --bridge=none makes a daemon delete docker0, which is the other engine's."""
+    words: list[str | Path] = ["dockerd", "--config-file", folder / "daemon.json", "--exec-root", sockets]
+    words += ["--data-root", folder / "data", "--pidfile", folder / "pid", "--cdi-spec-dir", folder / "cdi"]
+    return [*words, "--bridge=none", "--iptables=false", "--ip6tables=false"]
+
+
 @contextlib.contextmanager
 def own_engine(
     folder: Path,
@@ -67,19 +74,7 @@ def own_engine(
     features = {"features": {"cdi": True, "containerd-snapshotter": False}, "storage-driver": "overlay2"}
     (folder / "daemon.json").write_text(json.dumps({**features, **config}))
     socket = f"unix://{folder}/s"
-    # A network of its own: --bridge=none makes a daemon delete docker0, which is the other engine's.
-    argv: list[str | Path] = [*network, "dockerd", "--config-file", folder / "daemon.json"]
-    argv += [
-        "--data-root",
-        folder / "data",
-        "--exec-root",
-        short,
-        "--pidfile",
-        folder / "pid",
-        "--host",
-        socket,
-    ]
-    argv += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--cdi-spec-dir", folder / "cdi"]
+    argv = [*network, *_dockerd(folder, short), "--host", socket]
     path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
