@@ -6,11 +6,12 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from stackwright.core.facts.provenance import Provenance
+from stackwright.core.rules.rule import Answer, Clash, Ruling
 
 MEMBERS, BYTES = 20_000, 64 << 20
 """At most, of an archive: files, and bytes of all of them."""
@@ -81,3 +82,22 @@ def source(archive: bytes, wanted: Iterable[str] = ()) -> Source:
         raise ValueError(str(error) or "it is no archive") from error
     tree = hashlib.sha256(b"".join(sorted(lines))).hexdigest()
     return Source(sha256=tree, commit=commit if re.fullmatch("[0-9a-f]{40}", commit) else "", texts=texts)
+
+
+def asked(words: Iterable[str], called: str, newest: Release) -> str:
+    """Return the release that a row asks for by "called" or "called=VERSION": the newest if it names none, ""
+    where it does not ask."""
+    for word in words:
+        name, _, version = word.partition("=")
+        if name == called:
+            return version or newest.version
+    return ""
+
+
+def known(release: str, table: Mapping[str, Release], field: str) -> Answer:
+    """Return whether a row's release is one of the table: the source of another could not be compared."""
+    if not release or release in table:
+        return Ruling.FITS if release else Ruling.SILENT
+    name = next(iter(table.values())).NAME
+    reason = f"the hash of its source is in no table; there are {', '.join(table)}"
+    return Clash(values=((field, f"{name} {release}"),), reason=reason)

@@ -6,9 +6,8 @@ the row of matrix.fabrics.yaml.
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ import small_debian
 from image_facts import NCCL, ROW, docker_facts, failed
 
 from stackwright.core.benchmarks.checks import RULES
-from stackwright.engines import docker as engine
-from stackwright.engines.docker import Mount
-from stackwright.host.runner import Runner
 
 pytestmark = pytest.mark.engine
 
@@ -86,10 +82,8 @@ FAULTS = (
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What the probe finds of each stand-in, by the fault's name; of the good one under "good"."""
-    runner = Runner()
-    docker, facts = engine.find(runner), tmp_path_factory.mktemp("facts")
     lines = [BEFORE, "bash /stand-ins/probe.sh good"]
     for fault in FAULTS:
         lines.append(f'export LIBRARIES="{fault.libraries}" AFTER={shlex.quote(fault.after)}')
@@ -97,16 +91,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any
             "rm -f /opt/elsewhere/*",
             f"bash /stand-ins/probe.sh {fault.name} {shlex.join(fault.words)}",
         ]
-    job = engine.Job(
-        image=small_debian.image(docker, runner, tmp_path_factory.mktemp("base"), PACKAGES), network=False,
-        entrypoint=("bash", "-c"), argv=("\n".join(lines),),
-        mounts=(
-            Mount(source=ROOT / "probes", target="/probes"), Mount(source=STAND_INS, target="/stand-ins"),
-            Mount(source=facts, target="/facts", read_only=False),
-        ),
-    )  # fmt: skip
-    small_debian.must(engine.run(docker, job, timeout=300))
-    yield {path.stem: json.loads(path.read_text()) for path in facts.iterdir()}
+    return small_debian.probed(lines, STAND_INS, PACKAGES, tmp_path_factory.mktemp("debian"))
 
 
 def red(facts: Any) -> dict[str, str]:

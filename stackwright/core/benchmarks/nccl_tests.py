@@ -38,8 +38,4 @@ NEWEST = RELEASES[-1]
 
 def asked(benchmarks: Iterable[str]) -> str:
     """Return the release that a row asks for: the newest if it names none, "" without nccl-tests."""
-    for word in benchmarks:
-        name, _, version = word.partition("=")
-        if name == NAME:
-            return version or NEWEST.version
-    return ""
+    return archive.asked(benchmarks, NAME, NEWEST)

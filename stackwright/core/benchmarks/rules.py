@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from stackwright.core.benchmarks.nccl_tests import BY_VERSION, NAME, RELEASES, REPOSITORY, asked
+from stackwright.core.archive import known
+from stackwright.core.benchmarks.nccl_tests import BY_VERSION, REPOSITORY, asked
 from stackwright.core.facts.provenance import read
 from stackwright.core.model.row import Cell
-from stackwright.core.rules.rule import About, Answer, CellRule, Clash, Ruling
+from stackwright.core.rules.rule import About, Answer, CellRule
 
 FIELD = "benchmarks"
 TABLE = read(f"{REPOSITORY}: sources of its releases", "2026-11-23")
 
 
 def _known(cell: Cell) -> Answer:
-    release = asked(cell.benchmarks)
-    if not release or release in BY_VERSION:
-        return Ruling.FITS if release else Ruling.SILENT
-    there = ", ".join(one.version for one in RELEASES)
-    reason = f"the hash of its source is in no table; there are {there}"
-    return Clash(values=((FIELD, f"{NAME} {release}"),), reason=reason)
+    return known(asked(cell.benchmarks), BY_VERSION, FIELD)
 
 
 RULES = (

@@ -50,11 +50,7 @@ NEWEST = RELEASES[-1]
 
 def asked(fabric: Iterable[str]) -> str:
     """Return the release of the plugin that a row asks for: the newest if it names none, "" without ofi."""
-    for word in fabric:
-        name, _, version = word.partition("=")
-        if name == OFI:
-            return version or NEWEST.version
-    return ""
+    return archive.asked(fabric, OFI, NEWEST)
 
 
 def names(fabric: Iterable[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from packaging.version import Version
 
+from stackwright.core.archive import known
 from stackwright.core.facts.distributions import as_numbers
 from stackwright.core.facts.provenance import documented, read
 from stackwright.core.model.row import VERBS, Cell, Lock, MpiFlavour
@@ -12,7 +13,6 @@ from stackwright.core.ofi.plugin import (
     NAME,
     OFI,
     PACKAGE,
-    RELEASES,
     REPOSITORY,
     asked,
     names,
@@ -50,20 +50,15 @@ def _fabrics(cell: Cell) -> Answer:
 
 
 def _known(cell: Cell) -> Answer:
-    release = asked(cell.fabric)
-    if not release or release in BY_VERSION:
-        return Ruling.FITS if release else Ruling.SILENT
-    there = ", ".join(one.version for one in RELEASES)
-    reason = f"the hash of its source is in no table; there are {there}"
-    return Clash(values=((FIELD, f"{NAME} {release}"),), reason=reason)
+    return known(asked(cell.fabric), BY_VERSION, FIELD)
 
 
 def _with(release: str, nccl: str) -> Clash | None:
     """Return what a release of the plugin and one of NCCL do to each other."""
-    known = BY_VERSION.get(release)
+    its = BY_VERSION.get(release)
     values = ((FIELD, f"{NAME} {release}"), ("nccl", nccl))
-    if known and Version(nccl) < Version(known.nccl):
-        return Clash(values=values, reason=f"the plugin works with NCCL {known.nccl} and later")
+    if its and Version(nccl) < Version(its.nccl):
+        return Clash(values=values, reason=f"the plugin works with NCCL {its.nccl} and later")
     if nccl == DEADLOCKS and Version(release) < Version(MENDED):
         reason = f"ranks wait for each other without end; {NAME} {MENDED} was tested with it"
         return Clash(values=values, reason=reason, fact=DEADLOCK)
@@ -96,12 +91,12 @@ def _cuda(cell: Cell) -> Answer:
 
 
 def _libfabric(cell: Cell, lock: Lock) -> Clash | None:
-    known = BY_VERSION.get(asked(cell.fabric))
+    its = BY_VERSION.get(asked(cell.fabric))
     there = [upstream(package.version) for package in lock.base.packages if package.name == PACKAGE]
-    for version in there if known else ():
-        if known and Version(version) < Version(known.libfabric):
-            values = ((FIELD, f"{NAME} {known.version}"), (PACKAGE, version))
-            return Clash(values=values, reason=f"the plugin needs libfabric {known.libfabric} or later")
+    for version in there if its else ():
+        if its and Version(version) < Version(its.libfabric):
+            values = ((FIELD, f"{NAME} {its.version}"), (PACKAGE, version))
+            return Clash(values=values, reason=f"the plugin needs libfabric {its.libfabric} or later")
     return None
 
 
