@@ -13,12 +13,14 @@ from image_facts import ROW, docker_facts, failed
 from rows import CELL, LOCK, SERIES, SOURCES, cell, lock_with, stack
 
 from stackwright.audit.facts import plugin as reader
+from stackwright.cli.commands.launch import refuse_without_libfabric
 from stackwright.core.archive import Source, source
 from stackwright.core.benchmarks import nccl_tests
 from stackwright.core.checks.observed import found
 from stackwright.core.checks.probes import words
 from stackwright.core.config.load import interpret
-from stackwright.core.errors import MatrixError, SiteError
+from stackwright.core.errors import MatrixError, SiteError, UsageError
+from stackwright.core.launch.recipe import Fabric, Site
 from stackwright.core.model.record import flatten
 from stackwright.core.model.row import Lock, Mpi, Package, Rejection, Stack
 from stackwright.core.ofi.plugin import BY_VERSION, NAME, NEWEST, SCRIPT, asked
@@ -240,6 +242,17 @@ def test_the_sbom_has_what_is_compiled_from_archives_and_the_provenance_its_comm
     made = provenance.provenance(row, of_row, files)["buildDefinition"]["resolvedDependencies"]
     for release in (NEWEST, nccl_tests.NEWEST):
         assert {"gitCommit": release.commit} in [part.get("digest") for part in made]
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "slurm", "kubernetes"])
+def test_mpich_of_the_distribution_does_not_start_over_libfabric(launcher: str) -> None:
+    """The tests of two nodes leave it out; here it is refused, and the cluster's own is not."""
+    row = replace(WITH_OFI, mpi=Mpi.of("mpich", "4.2.1"))
+    with pytest.raises(UsageError, match="is built without libfabric"):
+        refuse_without_libfabric(launcher, row, Site(fabric=Fabric.OFI))
+    refuse_without_libfabric("slurm", row, Site(fabric=Fabric.OFI, host_mpi="/opt/mpich"))
+    refuse_without_libfabric("torchrun", row, Site(fabric=Fabric.OFI))
+    refuse_without_libfabric(launcher, row, Site(fabric=Fabric.TCP))
 
 
 # -- checks ----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def _refuse_foreign(launcher: str, stack: Stack) -> None:
 BY_MPI = ("mpirun", "slurm", "kubernetes")
 
 
-def _refuse_without_libfabric(launcher: str, stack: Stack, site: launch.Site) -> None:
+def refuse_without_libfabric(launcher: str, stack: Stack, site: launch.Site) -> None:
     """Refuse --fabric ofi where NCCL, or the MPI that starts the ranks, could not go by libfabric."""
     if site.fabric != "ofi":
         return
@@ -154,7 +154,7 @@ def launch_command(
         made = tools.LAUNCHERS[launcher](target, tools.served(stack, tool, port, command))
     else:
         _refuse_foreign(launcher, stack)
-        _refuse_without_libfabric(launcher, stack, site)
+        refuse_without_libfabric(launcher, stack, site)
         made = launch.LAUNCHERS[launcher].make(target, site, _command(stack, site, command))
     if into is not None:
         _write(app, into, launch.files(stack.id, made))
